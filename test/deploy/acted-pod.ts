@@ -1,6 +1,7 @@
 // A pod with the sidecar, acted out with processes as the kubelet would: what is started, asked and told, and when, is read
 // from the manifests, with every duration at a third. The application ends at once when it is told to, as legacy ones do.
 import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,14 +13,13 @@ import { type GatewayProcess, startGatewayProcess } from "../support/gateway-pro
 import { startProcessGroup } from "../support/process-group.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { freeAddress } from "../support/unavailable.ts";
-import { at, folder, only, readManifests } from "./manifests.ts";
+import { at, filledIn, folder, only, readManifests } from "./manifests.ts";
 
 /**
  * What the manifests have is divided by this. Not by more: at a tenth, a process that the machine stops for half a second would
  * miss the 5 s of the drain's delay.
  */
 export const scale = 3;
-const config = `${folder}components/sidecar/headgate.yaml`;
 const legacyApplication = fileURLToPath(new URL("./legacy-application.ts", import.meta.url));
 
 export interface ActedPod {
@@ -36,8 +36,12 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
   const events: string[] = [];
   const upstream = await freeAddress();
   const volume = scratchFolder(cleanup);
+  const config = join(volume, "headgate.yaml");
+  writeFileSync(config, filledIn(readFileSync(`${folder}components/sidecar/headgate.yaml`, "utf8")));
   const mounted = [`counters.snapshot.path=${join(volume, "counters")}`, `admin.socket=${join(volume, "admin.sock")}`];
-  const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(), ...mounted, ...settings], { config });
+  const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(config), ...mounted, ...settings], {
+    config,
+  });
   events.push("gateway started");
   await probe(gateway, at(sidecar, "startupProbe"));
   events.push("startup probe succeeded");
@@ -85,7 +89,7 @@ function manifests() {
   };
 }
 
-function scaledDrain(): string[] {
+function scaledDrain(config: string): string[] {
   const loaded = loadSettings({ file: config, env: {}, cwd: ".", overrides: [] });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.errors));
   const { delayMs, timeoutMs } = loaded.settings.drain;

@@ -9,7 +9,7 @@ import { loadSettings } from "../../src/config/load.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { cannotRender } from "./kubernetes-tools.ts";
 import { manifestFlaws } from "./manifest-flaws.ts";
-import { at, type Manifest, only, overlays, render, renderOwn } from "./manifests.ts";
+import { at, folder, type Manifest, only, overlays, render, renderOwn } from "./manifests.ts";
 import { podSecurityFlaws } from "./pod-security.ts";
 import { isMapping, type Mapping } from "./shape.ts";
 
@@ -89,6 +89,15 @@ function settingsOf(manifests: readonly Manifest[]): Settings {
     rmSync(mounted, { recursive: true });
   }
 }
+
+test.each([
+  ["companion", ["clientAddress.trustedProxies.0", "extAuth.trustedCallers.0"]],
+  ["replicas", ["clientAddress.trustedProxies.0", "extAuth.trustedCallers.0"]],
+  ["components/sidecar", ["clientAddress.trustedProxies.0"]],
+])("%s trusts no network until a person names it", (of, refused) => {
+  const loaded = loadSettings({ file: join(folder, of, "headgate.yaml"), env: {}, cwd: ".", overrides: [] });
+  expect(loaded.ok ? [] : loaded.errors.map(({ key }) => key)).toEqual(refused);
+});
 
 describe.skipIf(cannotRender).each(overlays)("%s, rendered (needs kubectl)", (overlay) => {
   test("has known fields only, and each that is misspelled would be noticed", () => {

@@ -18,6 +18,9 @@ export interface Manifest extends Mapping {
   readonly spec: Mapping;
 }
 
+/** With the network that a person has to write into it. */
+export const filledIn = (text: string): string => text.replaceAll("POD_NETWORK", "10.244.0.0/16");
+
 /**
  * Every document of a text, as Helm and kubectl read it: in YAML 1.1 `on` is a boolean. What is not YAML of one meaning (a key
  * twice, say) is an error.
@@ -58,7 +61,7 @@ export function renderOwn(kustomization: string): Manifest[] {
 function runKubectl(overlay: string): Manifest[] {
   const { status, stdout, stderr } = spawnSync(kubectl, ["kustomize", join(folder, overlay)], { encoding: "utf8" });
   if (status !== 0 || stderr !== "") throw new Error(`kubectl ended with ${status}: ${stderr}`);
-  return parseManifests(stdout);
+  return parseManifests(filledIn(stdout));
 }
 
 /** The value at a path like `spec.template.spec`; throws if nothing is there. */
