@@ -40,7 +40,7 @@ for (let i = 0; i < keys; i += 1) {
 const stored = table.figures().bySlot[slot]?.keys ?? 0;
 process.stdout.write(`${stored} keys\n`);
 
-const spans = [{ now: nowMs, window: windowMs, hasInstants: true }];
+const spans = [{ now: nowMs, window: windowMs, limit: 100, hasInstants: true }];
 const matches = (text: string): TopQuery["matches"] => createKeySearch(text, 64, new Map());
 const queries: Readonly<Record<string, TopQuery>> = {
   "by use": { slot: null, sort: "used", matches: null, limit: 100 },

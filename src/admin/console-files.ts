@@ -104,16 +104,16 @@ export class ConsoleFiles {
   }
 }
 
-/** A fifth of the files is for readers of the source, and not sent: comments with lines of their own, indentation, and lines of styles. */
+/** A fifth of the files is for readers of the source, and not sent: comments with lines of their own, indentation, and blanks of styles. */
 const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/)\n/gm;
 const indentation = /^(?: +|\n)/gm;
-const linesOfStyles = /(?<=[{};,:])\n/g;
+const blanksOfStyles = /(?<=[{};,:])\s| (?=\{)/g;
 
 /** No template of the scripts has a text whose indentation means something. */
 function sentOf(name: string, text: string): string {
   if (name.endsWith(".html")) return text;
   const code = text.replaceAll(commentLines, "").replaceAll(indentation, "");
-  return name.endsWith(".css") ? code.replaceAll(linesOfStyles, "") : code;
+  return name.endsWith(".css") ? code.replaceAll(blanksOfStyles, "") : code;
 }
 
 /** By the names under which they are served; the page has the empty one. */

@@ -82,7 +82,7 @@ export interface RecentRequests {
 export interface ClientsWanted {
   /** Null: keys of all policies. */
   readonly policy: string | null;
-  readonly sort: "used" | "refused" | "recent";
+  readonly sort: "used" | "share" | "refused" | "recent";
   /** Null: all keys. */
   readonly search: string | null;
   /** At most so many keys; from 1 to 1000. */

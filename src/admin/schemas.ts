@@ -268,13 +268,15 @@ const refusals = object(
   "An upper bound; `error` says by how much it may be too high.",
 );
 
-export const clientSorts = ["used", "refused", "recent"] as const;
+export const clientSorts = ["used", "share", "refused", "recent"] as const;
 
 /** Parameters of a query are text. */
 export const ClientsQuery = object({
   policy: Type.Optional(text("Keys of this policy alone.", { minLength: 1, maxLength: 64 })),
   sort: Type.Optional(
-    Type.Enum(clientSorts, { description: "The largest first; without it, used: by units, not by what is left." }),
+    Type.Enum(clientSorts, {
+      description: "The largest first. used: by units, also without it. share: of the policy's limit, shadows last.",
+    }),
   ),
   search: Type.Optional(
     text("What the name of the key begins with: the address, say.", { minLength: 1, maxLength: 128 }),
@@ -332,10 +334,12 @@ export const ClientState = object({
       held: orNull(count("Units that requests under way hold until their status is known.")),
       exemptBy: orNull(text("The entry of `exempt`.")),
       gap: orNull(text("Which of its requests have other keys, and why.")),
+      refused: orNull(refusals),
     }),
     { description: "A policy may have several keys for one name, or none." },
   ),
   rules: Type.Array(Rule, { description: "Those that are about it." }),
+  refusedSince: orNull(instant("From when on refusals are counted. Null: they are not.")),
   isShared: flag("Whether other gateways count the same keys: what they have counted is not in `used`."),
 });
 

@@ -205,13 +205,13 @@ export const commands: Readonly<Record<CommandName, Command>> = {
     answer: "GET /api/status",
   },
   clients: {
-    means: "List who has used most, or was refused most.",
+    means: "List who has used most, or was throttled most.",
     options: {
       policy: { value: "a name", means: "Keys of this policy alone." },
       sort: word(
         "an order",
-        ["used", "refused", "recent"],
-        "used, refused or recent, the largest first (default: used).",
+        ["used", "share", "refused", "recent"],
+        "used, share (of the limit), refused (throttled) or recent, the largest first (default: used).",
       ),
       search: { value: "a text", means: "Only keys that begin with it, such as 203.0.113." },
       limit: number(1, 1000, "At most so many (default: 20)."),

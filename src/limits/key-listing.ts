@@ -1,4 +1,4 @@
-// Lists the keys that have used most, or were used last, with their names. Takes at most a twentieth of the thread's time,
+// Lists the keys that have used most, most of their limit, or were used last, with their names. Takes at most a twentieth of the thread's time,
 // however often it is asked: questions that come while the table is read wait for the next reading, which answers all of them.
 import { setImmediate } from "node:timers/promises";
 import type { Identity } from "../core/authentication.ts";
@@ -16,7 +16,8 @@ import { type SlotSpan, type TopKey, TopKeys, type TopQuery } from "./table/top-
 export interface ListQuery {
   /** The name of a policy; null: all. */
   readonly policy: string | null;
-  readonly sort: "used" | "recent";
+  /** share: of their limit. */
+  readonly sort: "used" | "share" | "recent";
   /** The beginning of a shown name, or a network; "": all. */
   readonly search: string;
   /** 1 to `maxListed`. */
@@ -128,7 +129,9 @@ export class KeyListing {
       });
     }
     const all = [...listed.values()];
-    return sort === "used" ? all.sort((a, b) => b.used - a.used) : all;
+    if (sort === "recent") return all;
+    const worth = (key: ListedKey): number => (sort === "used" ? key.used : key.used / names.sortedLimitOf(key));
+    return all.sort((a, b) => worth(b) - worth(a));
   }
 
   /** Made again when the list of tokens, the limiter or the hash of keys is another one. */
@@ -162,10 +165,19 @@ class BusyTime {
 
 function spansOf(rows: readonly PolicyRow[], nowMs: number): (SlotSpan | undefined)[] {
   const spans: (SlotSpan | undefined)[] = [];
-  for (const { slot, policy, local } of rows) {
-    spans[slot] = { ...local.readingAt(nowMs), hasInstants: policy.rate.kind === "sliding" };
+  for (const { slot, policy, isShadow, local } of rows) {
+    spans[slot] = {
+      ...local.readingAt(nowMs),
+      limit: sortedLimit(policy.limit, isShadow),
+      hasInstants: policy.rate.kind === "sliding",
+    };
   }
   return spans;
+}
+
+/** Shadows come last, because they refuse nothing. */
+function sortedLimit(limit: number, isShadow: boolean): number {
+  return isShadow ? limit * 1e9 : limit;
 }
 
 /** The hash of a subject that nobody has: another one if the keys are hashed by another secret. */
@@ -236,6 +248,10 @@ class KeyNames {
       matches: search === "" ? null : createKeySearch(search, this.#context.ipv6Prefix, this.#hashesNamed(search)),
     }));
     return new TopKeys(table.memory, queries, spansOf(rows, nowMs));
+  }
+
+  sortedLimitOf({ policy: name, limit }: ListedKey): number {
+    return sortedLimit(limit, this.#view.rows.find(({ policy }) => policy.name === name)?.isShadow ?? false);
   }
 
   /** The first words of the hashes whose name begins with a text, by slot. */

@@ -158,8 +158,9 @@ export const clients: ClientControl = {
     const policy = {
       ...{ policy: "per-client", state: "open" as const, isShadow: false, ...ofKey, ...usage },
       ...{ instants: [{ at, units: 3 }], period: null, held: null, exemptBy: null, gap: null },
+      refused: { count: 2, error: 1 },
     };
-    return { ok: true, value: { key, policies: [policy], rules: [shownRule], isShared: false } };
+    return { ok: true, value: { key, policies: [policy], rules: [shownRule], refusedSince: at, isShared: false } };
   },
   async forgive(key) {
     if (key === "client:0.0.0.1") throw new Error("a bug with token=secret at /srv/headgate");

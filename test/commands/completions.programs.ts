@@ -59,7 +59,7 @@ describe("bash", () => {
   test("offers the words of an option and of an argument, and files where one is expected", async () => {
     const folder = scratchFolder(cleanup);
     writeFileSync(join(folder, "gateway.yaml"), "");
-    expect(await offered(folder, "clients", "--sort", "")).toEqual(["used", "refused", "recent"]);
+    expect(await offered(folder, "clients", "--sort", "")).toEqual(["used", "share", "refused", "recent"]);
     expect(await offered(folder, "reload", "--unconfirmed", "k")).toEqual(["keep"]);
     expect(await offered(folder, "completions", "z")).toEqual(["zsh"]);
     expect(await offered(folder, "rules", "r")).toEqual(["remove"]);

@@ -76,8 +76,8 @@ describe.skipIf(noBrowser)("the charts of the console", () => {
     const [enforced, shadows] = ["Enforced", "Shadows"].map((kind) => {
       return page.getByRole("region", { name: `${kind}, in the last minute` });
     }) as [Locator, Locator];
-    await enforced.getByText("40 % limited in the last minute").waitFor();
-    await shadows.getByText("80 % would be limited in the last minute").waitFor();
+    await enforced.getByText("40 % throttled in the last minute").waitFor();
+    await shadows.getByText("80 % would be throttled in the last minute").waitFor();
     await page.getByRole("row", { name: /^small 3 in 1 h client all limited requests 3 2 \(40 %\) 0$/ }).waitFor();
     await page.getByRole("row", { name: /^watched shadow 1 in 1 h .* 1 would: 4 \(80 %\) 0$/ }).waitFor();
     expect(await enforced.getByRole("heading").allTextContents()).toEqual(["small "]);
@@ -91,7 +91,7 @@ describe.skipIf(noBrowser)("the charts of the console", () => {
     gateway.write("  - { name: small, limit: 9, window: 1h }\n  - { name: other, limit: 1, window: 1h }\n");
     expect((await call(gateway.admin.port, "POST", "/api/reload", { body: {} })).status).toBe(200);
     const chart = page.getByRole("region", { name: "The last minute" });
-    await chart.getByText("40 % limited in the last minute").waitFor();
+    await chart.getByText("40 % throttled in the last minute").waitFor();
     await chart.getByText("not asked in the last minute").waitFor();
   });
 
@@ -188,7 +188,7 @@ describe.skipIf(noBrowser)("the charts of the console", () => {
     const bands = page.locator(".chart path.failed");
     expect([await bands.count(), await bands.getAttribute("d")]).toEqual([1, "M10 0h1V100h-1z"]);
     await page
-      .getByText(/^critical The upstream has failed .* of requests since \d+:\d+:\d+: connection refused\.$/)
+      .getByText(/^critical The upstream has failed .* of requests since (?:\d+ \w+, )?\d+:\d+:\d+: connection refused\.$/)
       .waitFor();
   });
 

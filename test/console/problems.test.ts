@@ -119,7 +119,7 @@ const cases: readonly [name: string, status: Changes, step: Changes, severity: s
   ],
   ["clients that give up", {}, { upstream: { ...upstream, abandoned: 6 } }, "warning", "HeadgateUpstreamSlow"],
   ["no free connection", {}, { refused: { overloaded: 1 } }, "critical", "HeadgateUpstreamBusy"],
-  ["a quarter limited", {}, { refused: { throttled: 34 } }, "warning", "HeadgateThrottlesMost"],
+  ["a quarter throttled", {}, { refused: { throttled: 34 } }, "warning", "HeadgateThrottlesMost"],
   ["a quarter blocked", {}, { refused: { blocked: 34, throttled: 1 } }, "warning", "HeadgateManyBlocked"],
   ["a quarter without a token", {}, { refused: { no_token: 34 } }, "warning", "HeadgateTokensRefused"],
   ["a quarter of what is too long", {}, { refused: { target_too_long: 34 } }, "warning", null],
@@ -143,17 +143,17 @@ describe("the first sentence", () => {
 
   test.each([
     [{}, {}, "Healthy"],
-    [{}, { throttled: 10, no_token: 1 }, "Healthy, 9 % limited, 0.9 % refused"],
+    [{}, { throttled: 10, no_token: 1 }, "Healthy, 9 % throttled, 0.9 % refused"],
     // What clients do is no problem of the gateway, and what fails is none of the clients.
-    [{}, { throttled: 80, blocked: 20 }, "Healthy, 40 % limited, 10 % refused"],
-    [{}, { throttled: 50, upstream_failed: 50 }, "Healthy, 25 % failed, 25 % limited"],
-    [{ state: "draining" }, { throttled: 100 }, "1 problem, 50 % limited"],
+    [{}, { throttled: 80, blocked: 20 }, "Healthy, 40 % throttled, 10 % refused"],
+    [{}, { throttled: 50, upstream_failed: 50 }, "Healthy, 25 % failed, 25 % throttled"],
+    [{ state: "draining" }, { throttled: 100 }, "1 problem, 50 % throttled"],
     [{ state: "draining" }, { internal: 100 }, "2 problems, 50 % failed"],
   ])("%o with %o: %s", (status, refused, expected) => {
     expect(headline(status, refused)).toBe(expected);
   });
 
-  test("each reason is of one kind: limited is 429, failed is 5xx, and the others are refused", () => {
+  test("each reason is of one kind: throttled is 429, failed is 5xx, and the others are refused", () => {
     const statuses = new Map(
       Object.values(localReplies).flatMap(({ reason, status }) => (reason ? [[reason, status]] : [])),
     );
@@ -162,7 +162,10 @@ describe("the first sentence", () => {
     for (const reason of refusalReasons) {
       const status = Number(statuses.get(reason));
       const isRefused = status < 500 || refusedWith5xx.includes(reason);
-      expect([reason, kindOf(reason)]).toEqual([reason, status === 429 ? "limited" : isRefused ? "refused" : "failed"]);
+      expect([reason, kindOf(reason)]).toEqual([
+        reason,
+        status === 429 ? "throttled" : isRefused ? "refused" : "failed",
+      ]);
     }
   });
 });
@@ -214,18 +217,18 @@ describe("what is not wrong", () => {
       problemsOf(well, { ...known, ...changed }, null, heard).map((one) => one && `${one.severity} ${one.text}`);
     expect(textsOf({})).toEqual([
       expect.stringMatching(
-        /^note The upstream failed 42\.5 % of requests \d+:00:05–\d+:00:20 \(15 s\): 148 × 502, connection refused\.$/,
+        /^note The upstream failed 42\.5 % of requests 24 Nov, \d+:00:05–24 Nov, \d+:00:20 \(15 s\): 148 × 502, connection refused\.$/,
       ),
     ]);
     const down = { from: at(6), to: at(18) };
     expect(textsOf({}, [down, { from: at(90), to: null }])).toEqual([
       expect.stringMatching(
-        /^note The upstream was down \d+:00:06–\d+:00:18 \(12 s\): 148 × 502, connection refused\.$/,
+        /^note The upstream was down 24 Nov, \d+:00:06–24 Nov, \d+:00:18 \(12 s\): 148 × 502, connection refused\.$/,
       ),
     ]);
     expect(textsOf({ steps: [step, failing] })).toEqual([
       expect.stringMatching(
-        /^critical The upstream has failed 42\.5 % of requests since \d+:01:55: 74 × 502, connection refused\.$/,
+        /^critical The upstream has failed 42\.5 % of requests since 24 Nov, \d+:01:55: 74 × 502, connection refused\.$/,
       ),
     ]);
   });

@@ -28,7 +28,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", () => {
     await page.getByRole("button", { name: "Reload …" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("row", { name: "policies.small.limit 50 1" }).waitFor();
-    await dialog.getByText("Limited at once: nobody.").waitFor();
+    await dialog.getByText("Throttled at once: nobody.").waitFor();
     await dialog.getByLabel("On trial").check();
     await dialog.getByLabel("Confirm within").selectOption("15m");
     await dialog.getByLabel("Unless refused").fill("60");
@@ -45,7 +45,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", () => {
     // What is judged so far comes with the next status.
     expect(await gateway.ask(client, 3)).toEqual([200, 429, 429]);
     await banner.getByText("Refused 2 of 3 requests (67 %)").waitFor();
-    await banner.getByText(`Limited by its policies so far: ${client}.`).waitFor();
+    await banner.getByText(`Throttled by its policies so far: ${client} (2 ×).`).waitFor();
     const first = await timer.textContent();
     await expect.poll(() => timer.textContent()).not.toBe(first);
     for (const view of ["now", "clients", "rules", "requests", "policies", "try"]) {

@@ -198,6 +198,26 @@ describe("the list of clients", () => {
     expect(await listed(filled(), more)).toEqual(expected);
   });
 
+  test("by share, begins with who is nearest to the limit", async () => {
+    const stage = new Stage({
+      policies: [{ ...perIp, limit: 10 }, byToken, { ...perIp, name: "shadow", limit: 1, mode: "shadow" }],
+      auth: tokens,
+    });
+    for (const client of ["192.0.2.1", "192.0.2.2", "192.0.2.3"]) send(stage, client, "a");
+    for (let i = 0; i < 2; i += 1) send(stage, "192.0.2.3", "b");
+    const nearest = ["per-ip 192.0.2.3 3", "per-ip 192.0.2.1 1", "per-ip 192.0.2.2 1"];
+    expect((await listed(stage, { sort: "share", limit: 1 }))[0]).toBe(nearest[0]);
+    expect((await listed(stage, { sort: "used" })).slice(0, 2).sort()).toEqual(["by-token alice 3", nearest[0]]);
+    const all = await listed(stage, { sort: "share" });
+    expect([all[0], all.slice(1, 3).sort(), all.slice(3, 5)]).toEqual([
+      nearest[0],
+      nearest.slice(1),
+      ["by-token alice 3", "by-token bob 2"],
+    ]);
+    expect(all.slice(5).every((line) => line.startsWith("shadow "))).toBe(true);
+    expect(all.length).toBeGreaterThan(5);
+  });
+
   test("has what is left, when it comes back, and the name under which it is found", async () => {
     const stage = new Stage({ policies: [perIp, byToken], auth: tokens });
     const wallMs = stage.clock.wallMs();

@@ -25,7 +25,12 @@ function filled(keys: number, isShared = false, bytes = minTableBytes) {
     const { request, head } = limitedRequest({ client: addressAt(i) });
     for (let unit = i % 7; unit >= 0; unit -= 1) decided(limiter.ask(askedRequest(request, head, nowMs), "anonymous"));
   }
-  return { memory, table, limiter, spans: [{ now: Math.floor(nowMs) | 0, window: 60_000, hasInstants: true }] };
+  return {
+    memory,
+    table,
+    limiter,
+    spans: [{ now: Math.floor(nowMs) | 0, window: 60_000, limit: 10, hasInstants: true }],
+  };
 }
 
 const byUse = { slot: null, sort: "used", matches: null, limit: 5 } as const;

@@ -46,7 +46,7 @@ export function Chart({ title, badge, series, isStacked, isLog, format, range, s
     <figure class="chart">
       <figcaption>
         <h2>${title} ${badge !== undefined && html`<span class="badge">${badge}</span>`}</h2>
-        <span class="muted">${at === null ? note : instant(localMs() - (count - 1 - at) * stepSeconds * 1000, localMs())}</span>
+        <span class="muted">${at === null ? note : instant(localMs() - (count - 1 - at) * stepSeconds * 1000)}</span>
       </figcaption>
       <div class="plot">
         <div class="y">${marks.map((mark) => html`<span>${mark === 0 ? "0" : format(mark)}</span>`)}</div>

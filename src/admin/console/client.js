@@ -1,11 +1,11 @@
 // One client: what each policy counts of it, the rules about it, and what can be done.
-import { Meter } from "./clients.js";
-import { actions, ForgiveDialog, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
-import { count, encoded, fullInstant, instant, rateOf, span } from "./format.js";
+import { Meter, timesText } from "./clients.js";
+import { ForgiveDialog, RemoveRuleDialog, RuleButtons, RuleDialog } from "./dialogs.js";
+import { count, encoded, fullInstant, instant, rateOf, rounded, span } from "./format.js";
 import { html, useMemo, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
 import { RefusalTable } from "./now.js";
-import { Empty, Missing, When } from "./parts.js";
+import { Missing, Others, When } from "./parts.js";
 import { Period } from "./period.js";
 import { sum } from "./problems.js";
 import { RuleTable } from "./rules.js";
@@ -32,7 +32,7 @@ export function ClientView({ session, about: key }) {
     ${client.value !== null && !isUnknown && html`<${Known} client=${client.value} policies=${policies.value?.policies ?? []} session=${session} onDone=${client.reload} />`}
     <${LastRefusals} session=${session} clientKey=${key} />
     ${dialog === "forgive" && html`<${ForgiveDialog} ...${shared} clientKey=${key} name=${name} />`}
-    ${actions.includes(dialog) && html`<${RuleDialog} ...${shared} action=${dialog} whom=${{ [kind]: name }} policies=${policies.value?.policies.map((each) => each.name) ?? []} />`}`;
+    ${![null, "forgive"].includes(dialog) && html`<${RuleDialog} ...${shared} action=${dialog} whom=${{ [kind]: name }} policies=${policies.value?.policies.map((each) => each.name) ?? []} />`}`;
 }
 
 /** `client:203.0.113.7` as its two parts. */
@@ -47,16 +47,15 @@ function isAbout({ key, client, subject }, wanted) {
 
 function Actions({ session: { canWrite }, canRule, onChoose }) {
   if (!canWrite) return null;
-  const button = (action, text) => html`<button type="button" onClick=${() => onChoose(action)}>${text}</button>`;
   return html`
     <p class="row end actions">
-      ${button("forgive", "Forgive …")}
-      ${canRule && [button("limit", "Limit …"), button("exempt", "Exempt …"), button("block", "Block …")]}
+      <button type="button" onClick=${() => onChoose("forgive")}>Forgive …</button>
+      ${canRule && html`<${RuleButtons} onChoose=${onChoose} />`}
     </p>`;
 }
 
 function Known({ client, policies, session, onDone }) {
-  const { rules, isShared } = client;
+  const { rules, isShared, refusedSince } = client;
   const [removed, setRemoved] = useState(null);
   const blocks = rules.filter(({ action }) => action === "block");
   const isBlocked = blocks.length > 0;
@@ -66,19 +65,18 @@ function Known({ client, policies, session, onDone }) {
   return html`
     ${blocks.map((rule) => html`<${Blocked} rule=${rule} clock=${session.api.clock} onRemove=${session.canWrite ? setRemoved : null} />`)}
     ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}
-    ${isShared && html`<p class="muted">Other gateways count this client too: what they have counted is not shown here.</p>`}
+    <${Others} isShared=${isShared} />
     <div class="cards">
       ${client.policies.map((state) => {
         if (isOther(state)) return null;
         const policy = policies.find(({ name }) => name === state.policy) ?? null;
-        return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} isShared=${isShared} isBlocked=${isBlocked} />`;
+        return html`<${PolicyCard} state=${state} policy=${policy} clock=${session.api.clock} isShared=${isShared} isBlocked=${isBlocked} refusedSince=${refusedSince} />`;
       })}
     </div>
     ${Object.entries(others).map(([gap, those]) => html`<p class="muted">${those.length === 1 ? "1 policy counts" : `${count(those.length)} policies count`} something else (${those.map(({ policy }) => policy).join(", ")}): ${gap}.</p>`)}
     <section>
       <h2>Rules for this client</h2>
-      ${rules.length === 0 && html`<${Empty} title="No rules.">A rule blocks, exempts or limits one client until it ends.<//>`}
-      ${rules.length > 0 && html`<${RuleTable} rules=${rules} session=${session} onDone=${onDone} />`}
+      <${RuleTable} rules=${rules} session=${session} onDone=${onDone} />
     </section>`;
 }
 
@@ -89,23 +87,25 @@ function Blocked({ rule, clock, onRemove }) {
   useTick(1_000);
   return html`
     <p class="problem critical"><span class="dot"></span>
-      <span><b>blocked</b> Its requests get 403 by rule <span class="key">${id}</span>, set by ${setBy} at <${When} at=${set} nowMs=${nowMs} />, until <${When} at=${ends} nowMs=${nowMs} />${note !== undefined && note !== "" && `: ${note}`}.</span>
+      <span><b>blocked</b> Its requests get 403 by rule <span class="key">${id}</span>, set by ${setBy} at <${When} at=${set} nowMs=${nowMs} />, until <${When} at=${ends} nowMs=${nowMs} />${note && `: ${note}`}.</span>
       ${onRemove !== null && html`<button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button>`}
     </p>`;
 }
 
-const stateTexts = { open: "admitted", exhausted: "limited", exempt: "exempt" };
+const stateTexts = { open: "admitted", exhausted: "throttled", exempt: "exempt" };
 
-function PolicyCard({ state: one, policy, clock, isShared, isBlocked }) {
+function PolicyCard({ state: one, policy, clock, isShared, isBlocked, refusedSince }) {
   const { state, isShadow, limit, used, remaining, countedAs, method, route, held, exemptBy, gap } = one;
   const notes = [
+    paceText(one, policy, clock.nowMs()),
+    one.refused !== null && `Throttled ${timesText(one.refused)} times since ${instant(refusedSince)}.`,
     method !== null && `Only ${method}.`,
     route !== null && `Only ${route}.`,
     countedAs !== null && `There is no room for a counter of its own: its ${countedAs} is counted.`,
     held !== null && held > 0 && `${count(held)} units are held by requests under way.`,
     exemptBy !== null && `Exempt by ${exemptBy}.`,
     gap,
-  ].filter((note) => note !== false && note !== null);
+  ].filter(Boolean);
   return html`
     <section class="panel">
       <h2 class="row">${one.policy}
@@ -120,14 +120,28 @@ function PolicyCard({ state: one, policy, clock, isShared, isBlocked }) {
     </section>`;
 }
 
+/** As many as the API lists at most. */
+const maxInstants = 1000;
+
+/** How fast its requests were admitted of late, where each is known. */
+function paceText({ instants }, policy, nowMs) {
+  if (instants.length === 0 || instants.length >= maxInstants) return null;
+  const seconds = Math.min(60, policy?.windowSeconds ?? 60);
+  const late = instants.filter(({ at }) => nowMs - Date.parse(at) < seconds * 1000);
+  return `Admitted ${rounded(unitsOf(late) / (policy?.cost ?? 1) / seconds)}/s in the last ${span(seconds)}.`;
+}
+
 function State({ state, isShadow, isBlocked }) {
   if (isBlocked) return html`<span class="badge">not asked: blocked</span>`;
-  return html`<span class=${`badge ${state}`}>${isShadow && state === "exhausted" ? "would be limited" : stateTexts[state]}</span>`;
+  return html`<span class=${`badge ${state}`}>${isShadow && state === "exhausted" ? "would be throttled" : stateTexts[state]}</span>`;
 }
 
 function Use({ state, policy, clock, isWhole }) {
   if (policy?.kind === "sliding") {
-    return html`<${Window} instants=${state.instants} windowSeconds=${policy.windowSeconds} clock=${clock} />`;
+    return (
+      state.used > 0 &&
+      html`<${Window} instants=${state.instants} windowSeconds=${policy.windowSeconds} clock=${clock} />`
+    );
   }
   if (policy?.kind === "calendar" && state.period !== null) {
     return html`<${Period} state=${state} policy=${policy} clock=${clock} isWhole=${isWhole} />`;
@@ -143,7 +157,7 @@ function NextUnit({ state: { reset, remaining, used }, isRequest, clock }) {
   const seconds = Math.max(0, (Date.parse(reset) - clock.nowMs()) / 1000);
   const text = remaining === 0 && isRequest ? "next request admitted" : "1 is free again";
   if (seconds === 0) return html`<span>${text} <b>now</b></span>`;
-  return html`<span title=${fullInstant(reset)}>${text} in <b>${span(seconds < 10 ? seconds : Math.ceil(seconds))}</b> (${instant(reset, clock.nowMs())})</span>`;
+  return html`<span title=${fullInstant(reset)}>${text} in <b>${span(seconds < 10 ? seconds : Math.ceil(seconds))}</b> (${instant(reset)})</span>`;
 }
 
 /** Of the drawing, in its own units. */
@@ -212,6 +226,6 @@ function LastRefusals({ session: { events, api }, clientKey }) {
     <section>
       <h2>Recent refusals ${value?.isComplete === false && value.refusals.length > 0 && html`<span class="muted">the last ${count(value.refusals.length)}</span>`}</h2>
       <${Missing} value=${value} error=${error} />
-      ${value !== null && html`<${RefusalTable} refusals=${value.refusals} own=${name} nowMs=${api.clock.nowMs()} />`}
+      ${value !== null && html`<${RefusalTable} refusals=${value.refusals} own=${name} />`}
     </section>`;
 }

@@ -2,12 +2,13 @@
 import { clientLink, count, instant, percent } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Empty, Missing, typed, Until, Wide } from "./parts.js";
+import { Empty, Filter, Missing, number, Others, Until, useFields, Wide } from "./parts.js";
 import { keyOfRule, whomOf } from "./rules.js";
 
 const sorts = [
+  ["share", "nearest to the limit"],
   ["used", "most used"],
-  ["refused", "most limited"],
+  ["refused", "most throttled"],
   ["recent", "most recent"],
 ];
 
@@ -15,7 +16,7 @@ const pageSizes = [50, 200, 1000];
 
 export function ClientsView({ session }) {
   const { api, events } = session;
-  const [wanted, setWanted] = useState({ sort: "used", search: "", policy: "", limit: pageSizes[0] });
+  const [wanted, set] = useFields({ sort: "share", search: "", policy: "", limit: pageSizes[0] });
   const [follows, setFollows] = useState(true);
   const policies = usePoll(() => api.get("/api/policies"), 60_000);
   const clients = usePoll(() => api.get(`/api/clients?${queryOf(wanted)}`), follows ? 2_000 : 3_600_000, [
@@ -27,18 +28,12 @@ export function ClientsView({ session }) {
     clients.soon();
     rules.soon();
   });
-  const set =
-    (name) =>
-    ({ target }) =>
-      setWanted((last) => ({ ...last, [name]: target.value }));
   return html`
     <h1>Clients</h1>
-    <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
+    <${Filter} value=${wanted.search} onInput=${set("search")} placeholder="start of address or name">
       <label>Sort <select value=${wanted.sort} onInput=${set("sort")}>
         ${sorts.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
       </select></label>
-      <label>Filter <input type="search" maxlength="128" placeholder="start of address or name" ...${typed}
-        value=${wanted.search} onInput=${set("search")} /></label>
       <label>Policy <select value=${wanted.policy} onInput=${set("policy")}>
         <option value="">all</option>
         ${policies.value?.policies.map(({ name }) => html`<option value=${name}>${name}</option>`)}
@@ -47,7 +42,7 @@ export function ClientsView({ session }) {
         ${pageSizes.map((size) => html`<option value=${size}>${size}</option>`)}
       </select></label>
       <label class="end"><input type="checkbox" checked=${follows} onInput=${({ target }) => setFollows(target.checked)} /> Follow</label>
-    </form>
+    <//>
     <${Missing} ...${clients} />
     ${clients.value !== null && html`<${Table} answer=${clients.value} wanted=${wanted} refusals=${events.refusals} rules=${rules.value?.rules ?? []} shadows=${shadowsOf(policies.value)} nowMs=${api.clock.nowMs()} />`}`;
 }
@@ -93,6 +88,11 @@ function Unlisted({ text, names }) {
   return html`<p class="muted">Nothing is listed of ${text} – open it ${links}</p>`;
 }
 
+const columns = [
+  ...["Client", "Policy", "Used", ["Left", "number lesser"]],
+  ...["Free again", "Throttled", "Last admitted"].map(number),
+];
+
 function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
   const { clients, isComplete, isShared, refusedSince } = answer;
   const blocked = blockedOf(refusals, rules, clients, wanted);
@@ -103,22 +103,16 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
   if (names.length === 0) return html`<${Empty} title="No clients.">A client stands here while a policy counts it.<//>`;
   return html`
     ${unlisted}
-    <${Wide} label="Clients">
-      <thead><tr>
-        <th scope="col">Client</th><th scope="col">Policy</th><th scope="col">Used</th><th scope="col" class="number lesser">Left</th>
-        <th scope="col" class="number">Free again</th><th scope="col" class="number">Limited</th><th scope="col" class="number">Last admitted</th>
-      </tr></thead>
-      <tbody>
-        ${blocked.map((each) => html`<${BlockedRow} key=${each.key} blocked=${each} />`)}
-        ${clients.map((client) => html`<${Row} client=${client} isShadow=${shadows.includes(client.policy)} nowMs=${nowMs} />`)}
-      </tbody>
+    <${Wide} label="Clients" columns=${columns}>
+      ${blocked.map((each) => html`<${BlockedRow} key=${each.key} blocked=${each} />`)}
+      ${clients.map((client) => html`<${Row} client=${client} isShadow=${shadows.includes(client.policy)} nowMs=${nowMs} />`)}
     <//>
     <p class="muted">
       ${isComplete ? `${count(names.length)} in all.` : `The first ${count(clients.length)}.`}
-      ${refusedSince !== null && ` Limited since ${instant(refusedSince, nowMs)}.`}
+      ${refusedSince !== null && ` Throttled since ${instant(refusedSince)}.`}
       ${clients.some(({ refused }) => refused?.error > 0) && " ± is what a count may be too high by."}
-      ${isShared && " Other gateways count the same keys: what they have counted is not shown here."}
-    </p>`;
+    </p>
+    <${Others} isShared=${isShared} />`;
 }
 
 function Actions({ actions }) {
@@ -145,9 +139,15 @@ function Row({ client, isShadow, nowMs }) {
     <td class="full"><span class="use"><${Meter} used=${used} limit=${limit} isShadow=${isShadow} /> <span>${count(used)} of ${count(limit)}</span></span></td>
     <td class=${`number lesser ${remaining === 0 && !isShadow ? "exhausted" : ""}`}>${count(remaining)}</td>
     <td class="number">${reset === null ? "–" : html`<${Until} at=${reset} nowMs=${nowMs} />`}</td>
-    <td class="number">${refused === null || refused.count === 0 ? "–" : `${count(refused.count)}${refused.error === 0 ? "" : ` ± ${count(refused.error)}`}`}</td>
-    <td class="number">${last === null ? "–" : instant(last, nowMs)}</td>
+    <td class="number">${timesText(refused)}</td>
+    <td class="number">${last === null ? "–" : instant(last)}</td>
   </tr>`;
+}
+
+/** How often it was throttled; null: not known. */
+export function timesText(refused) {
+  if (refused === null || refused.count === 0) return "–";
+  return count(refused.count) + (refused.error === 0 ? "" : ` ± ${count(refused.error)}`);
 }
 
 /** How much is used, as a bar. The numbers stand beside it. */

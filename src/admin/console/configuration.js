@@ -4,7 +4,7 @@ import { Dialog, Reach } from "./dialogs.js";
 import { count, encoded, reloadCause, trialEnd } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Filter, Instant, Missing, Wide } from "./parts.js";
+import { Failures, Filter, Instant, lengthOptions, Missing, useFields, Wide } from "./parts.js";
 import { ClientLinks } from "./trial.js";
 
 export function ConfigurationView({ session }) {
@@ -25,26 +25,26 @@ export function ConfigurationView({ session }) {
     ${
       config.value !== null &&
       html`
-      <${LastReload} config=${config.value} trial=${trial} lastTrial=${lastTrial} nowMs=${api.clock.nowMs()} />
+      <${LastReload} config=${config.value} trial=${trial} lastTrial=${lastTrial} />
       <section>
         <h2>In force</h2>
-        <${Filter} value=${filter} onChange=${setFilter} placeholder="a key, to see where it is set" />
+        <${Filter} value=${filter} onInput=${({ target }) => setFilter(target.value)} placeholder="a key, to see where it is set" />
         <${Values} config=${config.value} filter=${filter.trim()} stale=${staleKeys(status)} />
       </section>`
     }
     ${isReloading && html`<${ReloadDialog} session=${session} onEnd=${() => setReloading(false)} onDone=${config.reload} />`}`;
 }
 
-function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial, nowMs }) {
+function LastReload({ config: { loaded, lastReload, restart }, trial, lastTrial }) {
   if (lastReload === null || lastReload === undefined) {
-    return html`<p class="muted">Loaded <${Instant} at=${loaded} nowMs=${nowMs} />; no reload has changed anything since.</p>`;
+    return html`<p class="muted">Loaded <${Instant} at=${loaded} />; no reload has changed anything since.</p>`;
   }
   const { at, by, caller, changes, reset, loosened, changed } = lastReload;
   const files = changed.filter((key) => !changes.some((change) => `${change.key}.`.startsWith(`${key}.`)));
   return html`
     <section>
-      <h2>The last change, <${Instant} at=${at} nowMs=${nowMs} />, ${reloadCause(by, caller)} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
-      ${trial === null && lastTrial !== null && html`<p>At <${Instant} at=${lastTrial.at} nowMs=${nowMs} />, the last reload on trial was ${trialEnd(lastTrial)}.</p>`}
+      <h2>The last change, <${Instant} at=${at} />, ${reloadCause(by, caller)} ${trial !== null && html`<span class="badge limit">on trial</span>`}</h2>
+      ${trial === null && lastTrial !== null && html`<p>At <${Instant} at=${lastTrial.at} />, the last reload on trial was ${trialEnd(lastTrial)}.</p>`}
       <${Changes} changes=${changes} />
       ${files.length > 0 && html`<p class="muted">New contents: ${files.join(", ")}</p>`}
       <${Losses} reset=${reset} loosened=${loosened} />
@@ -62,13 +62,10 @@ function Losses({ reset, loosened }) {
 function Changes({ changes, before = "Before", now = "Now" }) {
   if (changes.length === 0) return null;
   return html`
-    <${Wide} label="Changes">
-      <thead><tr><th scope="col">Key</th><th scope="col">${before}</th><th scope="col">${now}</th></tr></thead>
-      <tbody>
-        ${changes.map(({ key, from, to }) => {
-          return html`<tr><th scope="row" class="key">${key}</th><td class="key half">${from ?? "–"}</td><td class="key half">${to ?? "–"}</td></tr>`;
-        })}
-      </tbody>
+    <${Wide} label="Changes" columns=${["Key", before, now]}>
+      ${changes.map(({ key, from, to }) => {
+        return html`<tr><th scope="row" class="key">${key}</th><td class="key half">${from ?? "–"}</td><td class="key half">${to ?? "–"}</td></tr>`;
+      })}
     <//>`;
 }
 
@@ -109,13 +106,10 @@ function Values({ config: { values, origins }, filter, stale }) {
 
 function ValueTable({ label, rows }) {
   return html`
-    <${Wide} label=${label}>
-      <thead><tr><th scope="col">Key</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
-      <tbody>
-        ${rows.map(([key, value, from]) => {
-          return html`<tr key=${key} class=${from ? "" : "quiet"}><th scope="row" class="key">${key}</th><td class="key half">${value}</td><td class="half" title=${from?.place}>${from?.text ?? "default"}</td></tr>`;
-        })}
-      </tbody>
+    <${Wide} label=${label} columns=${["Key", "Value", "From"]}>
+      ${rows.map(([key, value, from]) => {
+        return html`<tr key=${key} class=${from ? "" : "quiet"}><th scope="row" class="key">${key}</th><td class="key half">${value}</td><td class="half" title=${from?.place}>${from?.text ?? "default"}</td></tr>`;
+      })}
     <//>`;
 }
 
@@ -167,25 +161,18 @@ function yamlText(value) {
   return typeof value === "string" && plain.test(value) ? value : JSON.stringify(value);
 }
 
-const times = [
-  ["1m", "1 minute"],
-  ["5m", "5 minutes"],
-  ["15m", "15 minutes"],
-  ["1h", "1 hour"],
-  ["24h", "24 hours"],
-];
-
 function ReloadDialog({ session, onEnd, onDone }) {
   const [isOnTrial, setOnTrial] = useState(false);
   const dryRun = usePoll(() => session.api.call("POST", "/api/reload", { body: { dryRun: true } }), 10_000);
-  const [terms, setTerms] = useState({ confirmWithin: "5m", refusedPercent: "5", unconfirmed: "takeBack" });
+  const [terms, set] = useFields({ confirmWithin: "5m", refusedPercent: "5", unconfirmed: "takeBack" });
   const act = async () => {
     const { value } = await session.api.call("POST", "/api/reload", { body: isOnTrial ? bodyOf(terms) : {} });
     onDone();
     session.refresh();
     if (isOnTrial && value.trial === null) throw new ApiError(409, [untried]);
     if (value.outcome === "unchanged") return "Nothing has changed.";
-    return `Reloaded${isOnTrial ? ", on trial" : ""}: ${value.changed.join(", ")}.`;
+    const changes = new Map(value.changes.map(({ key, from, to }) => [key, `${key} ${from ?? "–"} → ${to ?? "–"}`]));
+    return `${isOnTrial ? "On trial" : "In force"}: ${value.changed.map((key) => changes.get(key) ?? key).join(", ")}.`;
   };
   return html`
     <${Dialog} title="Reload the configuration?" button="Reload" act=${act} onEnd=${onEnd} session=${session}>
@@ -194,37 +181,36 @@ function ReloadDialog({ session, onEnd, onDone }) {
         policy has a new name, kind or key.</p>
       ${session.status.trial !== null && !isOnTrial && html`<p class="failure">A reload is on trial: this one, which is not, confirms it.</p>`}
       <label class="row"><input type="checkbox" checked=${isOnTrial} onInput=${({ target }) => setOnTrial(target.checked)} /> On trial</label>
-      ${isOnTrial && html`<${TermFields} terms=${terms} onChange=${(change) => setTerms((last) => ({ ...last, ...change }))} />`}
+      ${isOnTrial && html`<${TermFields} terms=${terms} set=${set} />`}
       <${Reach} session=${session} isOwn=${true} />
     <//>`;
 }
 
 /** What a reload would change now. */
 function DryRun({ value: answer, error, api }) {
-  if (error !== null) {
-    const details = error.details ?? [error.message];
-    return html`<div class="failure">${details.map((text) => html`<p>${text}</p>`)}</div>`;
-  }
+  if (error !== null) return html`<${Failures} error=${error} />`;
   if (answer === null) return html`<p>Comparing the file with what is in force …</p>`;
   const { changes, reset, loosened, restart } = answer.value;
   return html`
     ${changes.length === 0 && html`<p>The file has the values that are in force.</p>`}
     <${Changes} changes=${changes} before="In force" now="After the reload" />
-    <${Limited} key=${JSON.stringify(changes)} api=${api} changes=${changes} />
+    <${Throttled} key=${JSON.stringify(changes)} api=${api} changes=${changes} />
     <${Losses} reset=${reset} loosened=${loosened} />
     ${restart.length > 0 && html`<p class="failure">Needs a restart: ${restart.join(", ")}.</p>`}`;
 }
 
 /** Whom a lower limit would refuse at once. */
-function Limited({ api, changes }) {
+function Throttled({ api, changes }) {
   const lower = changes.filter(({ key, from, to }) => key.endsWith(".limit") && Number(to) < Number(from));
-  const { value } = usePoll(() => Promise.all(lower.map((change) => limitedBy(api, change))), 10_000);
+  const { value } = usePoll(() => Promise.all(lower.map((change) => throttledBy(api, change))), 10_000);
   if (value === null || lower.length === 0) return null;
-  const clients = new Map(value.flat().map(({ key, name }) => [key, name]));
-  return html`<p class="hint">Limited at once: ${clients.size === 0 ? "nobody" : html`<${ClientLinks} clients=${clients} />`}.</p>`;
+  const clients = value
+    .flat()
+    .map(({ key, name, used, limit }) => [key, name, `${count(used)} of ${count(limit)} used`]);
+  return html`<p class="hint">Throttled at once: ${clients.length === 0 ? "nobody" : html`<${ClientLinks} clients=${clients} />`}.</p>`;
 }
 
-async function limitedBy(api, { key, from, to }) {
+async function throttledBy(api, { key, from, to }) {
   const policy = key.slice("policies.".length, -".limit".length);
   const { clients } = await api.get(`/api/clients?policy=${encoded(policy)}&sort=used&limit=200`);
   // Others have a limit of their own, or are known by a hash alone.
@@ -239,16 +225,12 @@ function bodyOf({ confirmWithin, refusedPercent, unconfirmed }) {
   return { confirmWithin, ...unless, unconfirmed };
 }
 
-function TermFields({ terms: { confirmWithin, refusedPercent, unconfirmed }, onChange }) {
-  const set =
-    (name) =>
-    ({ target }) =>
-      onChange({ [name]: target.value });
+function TermFields({ terms: { confirmWithin, refusedPercent, unconfirmed }, set }) {
   return html`
     <div class="fields">
       <label for="trial-time">Confirm within</label>
       <select id="trial-time" value=${confirmWithin} onInput=${set("confirmWithin")}>
-        ${times.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+        ${lengthOptions(["1m", "5m", "15m", "1h", "24h"])}
       </select>
       <label for="trial-share">Unless refused, in %</label>
       <input id="trial-share" type="number" min="0" max="99.9" step="0.1" placeholder="not judged" value=${refusedPercent} onInput=${set("refusedPercent")} />

@@ -1,9 +1,9 @@
 // Dialogs that say what a change does before it is made, and make it. The browser keeps the focus in a <dialog>.
 
-import { count, encoded } from "./format.js";
+import { count, encoded, instant, secondsIn } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { useTick } from "./live.js";
-import { Instant, typed } from "./parts.js";
+import { Failures, Instant, lengthOptions, typed, useFields } from "./parts.js";
 
 /**
  * `act` makes the change, and resolves with a sentence for the status line; what it rejects with is shown, and the dialog stays
@@ -29,7 +29,7 @@ export function Dialog({ title, button, isDanger = false, act, onEnd, session, c
         <h2 id="dialog-title">${title}</h2>
         ${children}
         <p class="muted" role="status">${state.isBusy && "The gateway is being asked …"}</p>
-        <div class="failure" role="alert">${state.error?.details?.map((text) => html`<p>${text}</p>`)}</div>
+        <${Failures} error=${state.error} />
         <p class="row buttons">
           <button type="submit" class=${isDanger ? "danger" : "main"} disabled=${state.isBusy}>${button}</button>
           <button type="button" onClick=${() => element.current.close()}>Cancel</button>
@@ -47,10 +47,9 @@ export function Reach({ session: { status }, isOwn = false }) {
 }
 
 function reachText(store, isOwn) {
-  if (store === null) return "It holds at this gateway, in all its workers.";
-  const { state, gateways } = store;
+  const { state, gateways } = store ?? { gateways: [null] };
   const all = count(gateways.length);
-  if (gateways.length === 1) return "It holds at this gateway, which has the store for itself.";
+  if (gateways.length === 1) return "It holds at this gateway.";
   if (isOwn)
     return `It is about this gateway alone, and not about the others of the store (${count(gateways.length - 1)}).`;
   if (state === "away")
@@ -65,10 +64,16 @@ export function ForgiveDialog({ session, clientKey, name, onEnd, onDone }) {
   const act = async () => {
     const { value } = await session.api.call("DELETE", `/api/clients/${encoded(clientKey)}`);
     onDone();
-    const units = value.policies.reduce((sum, each) => sum + each.units, 0);
-    const network =
-      value.network === null ? "" : ` The whole network ${value.network} was counted as one, and is forgiven.`;
-    return `${name} is forgiven: ${count(units)} units were forgotten.${network}`;
+    const counts = value.policies
+      .filter(({ units }) => units > 0)
+      .map(({ policy, units }) => `${count(units)} by ${policy}`);
+    return [
+      `${name} is forgiven: ${counts.length === 0 ? "nothing was counted" : `${counts.join(", ")} are forgotten`}.`,
+      value.network && `The whole network ${value.network} was counted as one, and is forgiven.`,
+      value.shared && "The store and the other gateways follow within 2 s.",
+    ]
+      .filter(Boolean)
+      .join(" ");
   };
   return html`
     <${Dialog} title=${`Forgive ${name}?`} button="Forgive" act=${act} onEnd=${onEnd} session=${session}>
@@ -76,17 +81,6 @@ export function ForgiveDialog({ session, clientKey, name, onEnd, onDone }) {
       <${Reach} session=${session} />
     <//>`;
 }
-
-const lengths = [
-  ["15m", "15 minutes"],
-  ["1h", "1 hour"],
-  ["6h", "6 hours"],
-  ["1d", "1 day"],
-  ["7d", "7 days"],
-  ["30d", "30 days"],
-];
-
-const secondsOf = { s: 1, m: 60, h: 3_600, d: 86_400 };
 
 const effects = {
   block: "Every request of it is refused with 403, before its quota is looked at.",
@@ -96,17 +90,18 @@ const effects = {
 
 const verbs = { block: "Block", exempt: "Exempt", limit: "Limit" };
 
-export const actions = Object.keys(verbs);
+/** Buttons that open the dialogs of rules, in the order of what they do to a client. */
+export function RuleButtons({ onChoose }) {
+  return Object.keys(verbs)
+    .toReversed()
+    .map((action) => html`<button type="button" onClick=${() => onChoose(action)}>${verbs[action]} …</button>`);
+}
 
 /** `whom`: `{ client }`, `{ token }` or `{ subject }`; null: the dialog asks. `policies`: the names of those that can be named. */
 export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
-  const [rule, setRule] = useState({ kind: "client", value: "", policy: "", limit: "", for: "1h", note: "" });
+  const [rule, set] = useFields({ kind: "client", value: "", policy: "", limit: "", for: "1h", note: "" });
   const [mustForce, setMustForce] = useState(false);
   const [force, setForce] = useState(false);
-  const set =
-    (name) =>
-    ({ target }) =>
-      setRule((last) => ({ ...last, [name]: target.value }));
   const act = async () => {
     const about = whom ?? { [rule.kind]: rule.value.trim() };
     const body = {
@@ -119,7 +114,8 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
     try {
       const { value } = await session.api.call("PUT", `/api/rules/${id}`, { body, headers: { "if-none-match": "*" } });
       onDone();
-      return [`The rule ${id} holds.`, ...value.warnings].join(" ");
+      const until = `until ${instant(value.ends)}.`;
+      return [`${stateOf(value)} ${until}`, ...value.warnings].join(" ");
     } catch (error) {
       setMustForce(error.status === 409);
       throw error;
@@ -140,7 +136,7 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
         }
         <label for="rule-for">For</label>
         <select id="rule-for" value=${rule.for} onInput=${set("for")}>
-          ${lengths.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+          ${lengthOptions(["15m", "1h", "6h", "1d", "7d", "30d"])}
         </select>
         <${Ends} length=${rule.for} clock=${session.api.clock} />
         <label for="rule-note">Note</label>
@@ -159,9 +155,8 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
 /** When a rule ends that is set now. */
 function Ends({ length, clock }) {
   useTick(1_000);
-  const nowMs = clock.nowMs();
-  const at = new Date(nowMs + Number.parseInt(length, 10) * secondsOf[length.at(-1)] * 1000).toISOString();
-  return html`<span>Ends</span><p>by itself at <b><${Instant} at=${at} nowMs=${nowMs} /></b></p>`;
+  const at = new Date(clock.nowMs() + secondsIn(length) * 1000).toISOString();
+  return html`<span>Ends</span><p>by itself at <b><${Instant} at=${at} /></b></p>`;
 }
 
 function WhomFields({ rule, set }) {
@@ -206,17 +201,19 @@ export function RemoveRuleDialog({ session, rule, onEnd, onDone }) {
     // If it could not be asked for, it is asked for again.
     await session.api.call("DELETE", path, { headers: { "if-match": (await tag.current) ?? (await ask()) } });
     onDone();
-    return `The rule ${rule.id} is removed.`;
+    return `${stateOf(rule)} no more.`;
   };
   return html`
     <${Dialog} title=${`Remove the rule ${rule.id}?`} button="Remove" isDanger=${true} act=${act} onEnd=${onEnd} session=${session}>
-      <p>From the next request on, ${ruleSentence(rule)} no more.</p>
+      <p>From the next request on, ${stateOf(rule)} no more.</p>
       <${Reach} session=${session} />
     <//>`;
 }
 
-function ruleSentence({ client, token, subject, action }) {
+/** What a rule does, as the beginning of a sentence. */
+function stateOf({ client, token, subject, action, policy, limit }) {
   const whom = client ?? token ?? subject;
   if (action === "block") return `${whom} is blocked`;
-  return action === "exempt" ? `${whom} is exempt` : `${whom} has a limit of its own`;
+  if (action === "limit") return `${whom} has the limit ${count(limit)} by ${policy}`;
+  return `${whom} is exempt from ${policy ?? "all policies"}`;
 }

@@ -1,4 +1,6 @@
 // Numbers, lengths of time and names as people read them.
+import { localMs } from "./clock.js";
+
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 const time = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
@@ -44,6 +46,11 @@ export function span(seconds) {
   return `${Math.floor(total / length)} ${unit}${rest === 0 ? "" : ` ${rest} ${smaller}`}`;
 }
 
+/** Of a text such as "15m". */
+export function secondsIn(text) {
+  return Number.parseInt(text, 10) * { m: 60, h: 3_600, d: 86_400 }[text.at(-1)];
+}
+
 /** What is left, such as "4:05" or "1:00:00". */
 export function timer(seconds) {
   const left = Math.ceil(seconds);
@@ -84,14 +91,15 @@ export function bytes(value) {
 }
 
 /** An instant of today as a time of day, by the clock of this machine. */
-export function instant(text, nowMs) {
-  const isToday = new Date(text).toDateString() === new Date(nowMs).toDateString();
+export function instant(text) {
+  const isToday = new Date(text).toDateString() === new Date(localMs()).toDateString();
   return isToday ? clock.format(new Date(text)) : fullInstant(text);
 }
 
 /** A text that is no instant stays as it is. */
 export function fullInstant(text) {
-  return Number.isNaN(Date.parse(text)) ? text : dayAndClock.format(new Date(text));
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? text : dayAndClock.format(at);
 }
 
 /** A name of the API in words. */

@@ -34,18 +34,15 @@ function This({ status: { version, nodeVersion, state, started, workers }, nowMs
   return html`<section class="panel"><h2>This gateway</h2><${Facts} facts=${facts} /></section>`;
 }
 
-function Sharing({ store: { state, shards, replicas, gateways }, nowMs }) {
+function Sharing({ store: { state, since, shards, replicas, gateways }, nowMs }) {
   const counted = Object.entries(shards).filter(([, number]) => number > 0);
   const versions = new Set(gateways.map(({ version }) => version));
   return html`
-    <p>The store is <b class=${`value ${state}`}>${state}</b> (${counted.map(([name, number]) => `${count(number)} ${name}`).join(", ")}).
+    <p>The store is <b class=${`value ${state}`}>${state}</b> (${counted.map(([name, number]) => `${count(number)} ${name}`).join(", ")})${since !== null && html` since <${When} at=${since} nowMs=${nowMs} />`}.
       ${state === "away" ? " These gateways were there when it was reached last:" : " It has heard of these gateways within the last 10 s:"}</p>
     ${versions.size > 1 && html`<p class="hint">They are of different versions.</p>`}
-    <${Wide} label="Gateways of the store">
-      <thead><tr>
-        <th scope="col">Host</th><th scope="col">Admin API</th><th scope="col">Version</th><th scope="col">Started</th>
-      </tr></thead>
-      <tbody>${gateways.map((gateway) => html`<${Row} gateway=${gateway} nowMs=${nowMs} />`)}</tbody>
+    <${Wide} label="Gateways of the store" columns=${["Host", "Admin API", "Version", "Started"]}>
+      ${gateways.map((gateway) => html`<${Row} gateway=${gateway} nowMs=${nowMs} />`)}
     <//>
     ${replicas !== gateways.length && html`<p class="muted">The limits are shared by ${count(replicas)}, as counted or configured.</p>`}
     <p class="muted">Rules and forgiveness hold at all of them. Counts, history, refusals and reloads on this page are of this one alone.</p>`;

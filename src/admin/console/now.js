@@ -16,7 +16,7 @@ import {
 } from "./format.js";
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
-import { Empty, Instant, Reason, Wide } from "./parts.js";
+import { Empty, Instant, number, Reason, Wide } from "./parts.js";
 import { countsOf, kindOf, recentOf, sum, total, upstreamFailuresIn } from "./problems.js";
 import { mostOf, rowsOf } from "./refusals.js";
 import { readMetrics } from "./routes.js";
@@ -33,8 +33,8 @@ export function NowView({ session }) {
     ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}
     <div class="now charts">
       ${history.value !== null && html`<${History} history=${history.value} />`}
-      <${RecentRefusals} events=${events} clock=${api.clock} />
-      <${Routes} metrics=${metrics.value} nowMs=${api.clock.nowMs()} />
+      <${RecentRefusals} events=${events} />
+      <${Routes} metrics=${metrics.value} />
     </div>`;
 }
 
@@ -79,7 +79,7 @@ function Figures({ session: { status, history }, countersUsed }) {
   return html`
     <dl class="figures">
       <${Figure} name="Admitted" value=${rate("admitted")} more="mean of a minute" />
-      <${Figure} name="Limited (429)" value=${rate("limited")} more=${share("limited")} />
+      <${Figure} name="Throttled (429)" value=${rate("throttled")} more=${share("throttled")} />
       <${Figure} name="Refused otherwise" value=${rate("refused")} more=${share("refused")} />
       <${Figure} name="Failed" value=${rate("failed")} state=${counts.failed > 0 ? "away" : ""} more=${share("failed")} />
       <${Figure} name=${`Latency, ${over}`} value=${latency(whole?.p50)} more=${`p50; p99 ${latency(whole?.p99)}`} />
@@ -151,68 +151,56 @@ function mebibytes(value) {
 const listed = 8;
 
 /** Where the time goes: how long the upstream takes by route, beside the whole response. */
-function Routes({ metrics, nowMs }) {
+function Routes({ metrics }) {
   const routes = metrics?.routes ?? [];
   return html`
     <section class="routes">
-      <h2>Latency by route${metrics !== null && metrics.sinceMs !== null && html` <span class="muted">since ${instant(metrics.sinceMs, nowMs)}</span>`}</h2>
+      <h2>Latency by route${metrics !== null && metrics.sinceMs !== null && html` <span class="muted">since ${instant(metrics.sinceMs)}</span>`}</h2>
       ${routes.length === 0 && html`<${Empty} title="No responses yet.">Each route stands here, with the time to first byte of its upstream beside the whole. Read once a minute.<//>`}
       ${
         routes.length > 0 &&
-        html`<${Wide} label="Latency by route">
-        <thead><tr>
-          <th scope="col">Route</th><th scope="col" class="number">Answered</th><th scope="col" class="number">Upstream p50</th><th scope="col" class="number">Upstream p99</th>
-          <th scope="col" class="number" title="Refusals included">All p50</th><th scope="col" class="number" title="Refusals included">All p99</th>
-        </tr></thead>
-        <tbody>
+        html`<${Wide} label="Latency by route" columns=${["Route", ...["Answered", "Upstream p50", "Upstream p99", "All p50", "All p99"].map(number)]}>
           ${routes.slice(0, listed).map(({ route, upstream, request }) => {
             const cells = [count(upstream.count), upstream.p50, upstream.p99, request.p50, request.p99];
             return html`<tr key=${route}><th scope="row">${route}</th>${cells.map((cell) => html`<td class="number">${cell}</td>`)}</tr>`;
           })}
-        </tbody>
       <//><p class="muted">All: every response of the route, with refusals, which take no time at the upstream.</p>`
       }
     </section>`;
 }
 
-function RecentRefusals({ events, clock }) {
+function RecentRefusals({ events }) {
   const { rows } = useStream(events).refusals;
   return html`
     <section class="recent">
       <h2>Recent refusals</h2>
-      <${RefusalTable} known=${rows} rows=${listed} nowMs=${clock.nowMs()} />
+      <${RefusalTable} known=${rows} rows=${listed} />
       ${rows.length > listed && html`<p><a href="#/requests">All ${count(rows.length)} of them</a></p>`}
     </section>`;
 }
 
 /** `known`: as `Refusals.rows`; of one client, `refusals`: a list, and `own`: its name. `rows`: how many at most. */
-export function RefusalTable({ refusals, known = rowsOf(refusals), nowMs, rows = known.length, own = null }) {
+export function RefusalTable({ refusals, known = rowsOf(refusals), rows = known.length, own = null }) {
   const [opened, setOpened] = useState(null);
   if (known.length === 0)
-    return html`<${Empty} title="No refusals.">What is limited, refused or fails stands here.<//>`;
+    return html`<${Empty} title="No refusals.">What is throttled, refused or fails stands here.<//>`;
   const isNamed = known.some(({ requests: [{ client }] }) => client !== own);
   return html`
-    <${Wide} label="Recent refusals">
-      <thead><tr>
-        <th scope="col">Last</th><th scope="col" class="lesser">First</th><th scope="col" class="number">Count</th><th scope="col">Status</th>
-        <th scope="col">Reason</th>${isNamed && html`<th scope="col">Client</th>`}<th scope="col">Last request</th><th scope="col">Id</th>
-      </tr></thead>
-      <tbody>
+    <${Wide} label="Recent refusals" columns=${["Last", ["First", "lesser"], number("Count"), "Status", "Reason", isNamed && "Client", "Last request", "Id"]}>
         ${known.slice(0, rows).map((row) => {
           const isOpen = opened === row.name;
-          return html`<${RefusalRow} key=${row.name} row=${row} isNamed=${isNamed} nowMs=${nowMs} isOpen=${isOpen} onOpen=${() => setOpened(isOpen ? null : row.name)} />`;
+          return html`<${RefusalRow} key=${row.name} row=${row} isNamed=${isNamed} isOpen=${isOpen} onOpen=${() => setOpened(isOpen ? null : row.name)} />`;
         })}
-      </tbody>
     <//>
     ${refusals === undefined && known.some((row) => row.count > 1) && html`<p class="muted">Counted since the page was opened, and shortly before; of very many, a sample.</p>`}`;
 }
 
 /** Of one client with one reason. A button shows its other requests. */
-function RefusalRow({ row: { requests, first, count: all }, isNamed, nowMs, isOpen, onOpen }) {
+function RefusalRow({ row: { requests, first, count: all }, isNamed, isOpen, onOpen }) {
   const [{ at, id, status, reason, client, key, method, path }, ...others] = requests;
   return html`<tr>
-      <td class="short"><${Instant} at=${at} nowMs=${nowMs} /></td>
-      <td class="short lesser">${all > 1 && html`<${Instant} at=${first} nowMs=${nowMs} />`}</td>
+      <td class="short"><${Instant} at=${at} /></td>
+      <td class="short lesser">${all > 1 && html`<${Instant} at=${first} />`}</td>
       <td class="number">${all === 1 ? "1" : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${onOpen}>${count(all)}</button>`}</td>
       <td class="short">${status}</td>
       <td class="short second"><${Reason} reason=${reason} /></td>
@@ -223,7 +211,7 @@ function RefusalRow({ row: { requests, first, count: all }, isNamed, nowMs, isOp
     ${
       isOpen &&
       others.map((each) => {
-        return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} nowMs=${nowMs} /></td><td class="lesser"></td><td colspan=${isNamed ? 4 : 3}></td>
+        return html`<tr key=${each.id} class="quiet"><td class="short"><${Instant} at=${each.at} /></td><td class="lesser"></td><td colspan=${isNamed ? 4 : 3}></td>
           <td class="path">${each.method} ${each.path}</td><td class="short full"><${RequestId} id=${each.id} /></td></tr>`;
       })
     }`;

@@ -1,13 +1,35 @@
 // Small elements that several views use.
 import * as colors from "./colors.js";
-import { fullInstant, instant, span, words } from "./format.js";
-import { html, useLayoutEffect, useRef } from "./html.js";
+import { fullInstant, instant, secondsIn, span, words } from "./format.js";
+import { html, useLayoutEffect, useRef, useState } from "./html.js";
 
-/** A table that scrolls by itself where the page is narrow, by keyboard too. On a phone, its rows are cards. */
-export function Wide({ label, children }) {
+/**
+ * A table that scrolls by itself where the page is narrow, by keyboard too. On a phone, its rows are cards. `columns`: their
+ * names, or `[name, class]`; others than texts and lists are left out.
+ */
+export function Wide({ label, columns, children }) {
   const table = useRef(null);
   useLayoutEffect(() => nameCells(table.current));
-  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table ref=${table}>${children}</table></div>`;
+  const heads = columns.filter(Boolean).map((column) => {
+    const [name, kind] = [column].flat();
+    return html`<th scope="col" class=${kind}>${name}</th>`;
+  });
+  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table ref=${table}>
+    <thead><tr>${heads}</tr></thead><tbody>${children}</tbody></table></div>`;
+}
+
+export function number(name) {
+  return [name, "number"];
+}
+
+/** The values of fields by their names, and for each name what takes its input. */
+export function useFields(first) {
+  const [values, setValues] = useState(first);
+  const set =
+    (name) =>
+    ({ target }) =>
+      setValues((last) => ({ ...last, [name]: target.value }));
+  return [values, set];
 }
 
 /** Each cell gets the name of its column, which stands above it in a card. */
@@ -29,8 +51,8 @@ export function Empty({ title, children }) {
   return html`<p class="panel empty"><b>${title}</b><span class="muted">${children}</span></p>`;
 }
 
-export function Instant({ at, nowMs }) {
-  return html`<time datetime=${at} title=${fullInstant(at)}>${instant(at, nowMs)}</time>`;
+export function Instant({ at }) {
+  return html`<time datetime=${at} title=${fullInstant(at)}>${instant(at)}</time>`;
 }
 
 /** How long it is until then: what is left is rounded up to a second, as in Retry-After, and what is over is cut. */
@@ -42,7 +64,7 @@ export function Until({ at, nowMs }) {
 /** As a time of day, and how far away. */
 export function When({ at, nowMs }) {
   const seconds = Math.ceil((Date.parse(at) - nowMs) / 1000);
-  return html`<${Instant} at=${at} nowMs=${nowMs} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`})`;
+  return html`<${Instant} at=${at} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`})`;
 }
 
 /** Without a reason, the upstream failed after the head. */
@@ -51,20 +73,36 @@ export function Reason({ reason }) {
   return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }
 
+/** Lengths of time to choose from, such as "15m". */
+export function lengthOptions(lengths) {
+  return lengths.map((length) => html`<option value=${length}>${span(secondsIn(length))}</option>`);
+}
+
 /** Of a field for what is not prose. */
 export const typed = { autocomplete: "off", spellcheck: false };
 
 /** A field that shows a part of what is below it. */
-export function Filter({ value, placeholder = "part of a name", onChange, children }) {
+export function Filter({ value, placeholder, onInput, children }) {
   return html`
     <form class="row" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label>Filter <input type="search" placeholder=${placeholder} ...${typed} value=${value} onInput=${({ target }) => onChange(target.value)} /></label>
+      <label>Filter <input type="search" maxlength="128" placeholder=${placeholder} ...${typed} value=${value} onInput=${onInput} /></label>
       ${children}
     </form>`;
 }
 
+/** Where other gateways count too. */
+export function Others({ isShared }) {
+  return isShared && html`<p class="muted">Other gateways count too: what they have counted is not shown here.</p>`;
+}
+
+/** What went wrong, in sentences; null: nothing. */
+export function Failures({ error }) {
+  const details = error === null ? [] : (error.details ?? [error.message]);
+  return html`<div class="failure" role="alert">${details.map((text) => html`<p>${text}</p>`)}</div>`;
+}
+
 /** Why a view cannot show what it should, or that it is loading. Null once there is something to show. */
 export function Missing({ value, error }) {
-  if (error !== null) return html`<p class="failure" role="alert">${error.message}</p>`;
+  if (error !== null) return html`<${Failures} error=${error} />`;
   return value === null ? html`<p class="muted">Loading …</p>` : null;
 }

@@ -4,7 +4,7 @@ import * as colors from "./colors.js";
 import { count, percent, rateOf, rounded, words } from "./format.js";
 import { html } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Missing, Wide } from "./parts.js";
+import { Missing, number, Wide } from "./parts.js";
 
 export function PoliciesView({ session: { api, events } }) {
   const policies = usePoll(() => api.get("/api/policies"), 5_000);
@@ -72,22 +72,19 @@ function shareText(history, range, name, isShadow) {
   const refused = sum("throttled") + sum("would_throttle") + sum("unavailable");
   const asked = refused + sum("admitted");
   if (asked === 0) return `not asked in the last ${range.name}`;
-  return `${percent(refused / asked)} ${isShadow ? "would be " : ""}limited in the last ${range.name}`;
+  return `${percent(refused / asked)} ${isShadow ? "would be " : ""}throttled in the last ${range.name}`;
 }
 
 function Table({ answer: { enforcement, policies } }) {
   return html`
     ${enforcement === "shadow" && html`<p class="problem warning"><span class="dot"></span><span><code>enforcement: shadow</code>: no policy refuses anything.</span></p>`}
-    <${Wide} label="Policies">
-      <thead><tr>
-        <th scope="col">Policy</th><th scope="col">Limit</th><th scope="col">Key</th><th scope="col">About</th>
-        <th scope="col" class="number">Admitted</th><th scope="col" class="number">Limited</th>
-        <th scope="col" class="number">Exempt</th>
-      </tr></thead>
-      <tbody>${policies.map((policy) => html`<${Row} policy=${policy} isShadow=${policy.mode === "shadow" || enforcement === "shadow"} />`)}</tbody>
+    <${Wide} label="Policies" columns=${columns}>
+      ${policies.map((policy) => html`<${Row} policy=${policy} isShadow=${policy.mode === "shadow" || enforcement === "shadow"} />`)}
     <//>
-    <p class="muted">Requests since the start; the share is of those that the policy was asked about. A shadow only says which it would limit.</p>`;
+    <p class="muted">Requests since the start; the share is of those that the policy was asked about. A shadow only says which it would throttle.</p>`;
 }
+
+const columns = ["Policy", "Limit", "Key", "About", ...["Admitted", "Throttled", "Exempt"].map(number)];
 
 const whoTexts = { verified: "with a verified token", others: "without a verified token" };
 /** As many as fit into a row. */
@@ -97,7 +94,6 @@ function Row({ policy, isShadow }) {
   const { name, key, paths, methods, who, chargeStatuses, cost, outcomes, overrides } = policy;
   const { admitted, throttled, would_throttle: would, exempt, unavailable } = outcomes;
   const asked = admitted + throttled + would + unavailable;
-  const limited = throttled + would;
   const about = [
     paths.join(", "),
     methods.join(", "),
@@ -115,7 +111,7 @@ function Row({ policy, isShadow }) {
     <td class="half">${key.length === 0 ? "one for all" : key.join(", ")}</td>
     <td class="half">${about.length === 0 ? "all limited requests" : about.join("; ")}</td>
     <td class="number">${count(admitted)}</td>
-    <td class="number half">${isShadow && "would: "}${count(limited)}${limited > 0 && ` (${percent(limited / asked)})`}</td>
+    <td class="number half">${isShadow && "would: "}${count(throttled + would)}${throttled + would > 0 && ` (${percent((throttled + would) / asked)})`}</td>
     <td class="number">${count(exempt)}</td>
   </tr>`;
 }

@@ -1,5 +1,4 @@
 // What is wrong, the worst first, each with the section of the runbooks that says what to do. Critical is what loses requests.
-import { localMs } from "./clock.js";
 import { count, failureText, instant, percent, span, trialEnd, words } from "./format.js";
 
 /** Those of the alerts in deploy/prometheus/alerts.rules.yaml, which a test compares, over the last minute instead of five. */
@@ -7,7 +6,7 @@ export const thresholds = {
   upstreamFailingShare: 0.01,
   certificateExpiresDays: 14,
   certificateExpiresNowDays: 1,
-  /** Of requests that are limited or refused. No alert has it: many gateways refuse as much all day. */
+  /** Of requests that are throttled or refused. No alert has it: many gateways refuse as much all day. */
   refusedShare: 0.25,
   /** Of requests whose client left before the upstream answered. No alert has it: such a request has no latency. */
   abandonedShare: 0.05,
@@ -23,17 +22,17 @@ export function recentOf(history) {
 
 // Three kinds of requests that got no response of the upstream: answered 429; failed, because of the upstream, the store or the
 // gateway; refused because of what the client sent, or by a rule.
-const limitedReasons = ["throttled", "too_many_refusals"];
+const throttledReasons = ["throttled", "too_many_refusals"];
 const failedReasons = ["upstream_failed", "upstream_timeout", "store_unavailable", "overloaded", "internal"];
 
 export function kindOf(reason) {
-  if (limitedReasons.includes(reason)) return "limited";
+  if (throttledReasons.includes(reason)) return "throttled";
   return failedReasons.includes(reason) ? "failed" : "refused";
 }
 
 /** How many requests there were in these steps, and how many of each kind. */
 export function countsOf(steps) {
-  const counts = { all: 0, admitted: 0, limited: 0, refused: 0, failed: 0 };
+  const counts = { all: 0, admitted: 0, throttled: 0, refused: 0, failed: 0 };
   for (const { admitted, refused } of steps) {
     counts.admitted += admitted;
     counts.all += admitted + total(refused);
@@ -46,7 +45,7 @@ export function countsOf(steps) {
 export function headlineOf(problems, counts) {
   const wrong = problems.filter(({ severity, kind }) => severity !== "note" && kind === undefined).length;
   const state = wrong === 0 ? "Healthy" : wrong === 1 ? "1 problem" : `${wrong} problems`;
-  const kinds = ["failed", "limited", "refused"].filter((kind) => counts[kind] > 0);
+  const kinds = ["failed", "throttled", "refused"].filter((kind) => counts[kind] > 0);
   // It breaks between its parts alone.
   const shares = kinds.map((kind) => `${percent(counts[kind] / counts.all)} ${kind}`.replaceAll(" ", "\u00a0"));
   return [state, ...shares].join(", ");
@@ -139,7 +138,7 @@ const whileAway = {
 function ofStore(store) {
   if (store?.state === "away") {
     const as = store.onFailure === "closed" ? critical : warning;
-    const away = store.since === null ? "is away" : `has been away since ${instant(store.since, localMs())}`;
+    const away = store.since === null ? "is away" : `has been away since ${instant(store.since)}`;
     return [as(`The store ${away}: ${whileAway[store.onFailure]}.`, "HeadgateStoreAway")];
   }
   if (store?.state === "slow") return [warning("The store answers slowly.", "HeadgateStoreSlow")];
@@ -191,18 +190,21 @@ function ofAbandoned(steps) {
 
 /** Null: a few. The gateway does what it is there for, and yet somebody should look who it is. */
 function ofRefusals(steps, refused) {
-  const { all, limited, refused: others } = countsOf(steps);
-  const share = (limited + others) / all;
+  const { all, throttled, refused: others } = countsOf(steps);
+  const share = (throttled + others) / all;
   if (all < minRequests || share < thresholds.refusedShare) return null;
-  const kind = limited >= others ? "limited" : "refused";
+  const kind = throttled >= others ? "throttled" : "refused";
   const reasons = steps.flatMap((step) => Object.keys(step.refused)).filter((each) => kindOf(each) === kind);
   const reason = reasons.reduce((a, b) => (refused(b) > refused(a) ? b : a));
   const other =
     reason === "blocked" ? "HeadgateManyBlocked" : reason.endsWith("_token") ? "HeadgateTokensRefused" : null;
-  const parts = [limited > 0 && `${percent(limited / all)} limited`, others > 0 && `${percent(others / all)} refused`];
-  const cause = kind === "limited" ? "" : `, most: ${words(reason)}`;
+  const parts = [
+    throttled > 0 && `${percent(throttled / all)} throttled`,
+    others > 0 && `${percent(others / all)} refused`,
+  ];
+  const cause = kind === "throttled" ? "" : `, most: ${words(reason)}`;
   const text = `Of ${count(all)} requests in the last minute, ${parts.filter(Boolean).join(" and ")}${cause}.`;
-  return { ...warning(text, kind === "limited" ? "HeadgateThrottlesMost" : other), kind };
+  return { ...warning(text, kind === "throttled" ? "HeadgateThrottlesMost" : other), kind };
 }
 
 /** Steps with failures that are further apart than so many are two times. */
@@ -249,9 +251,9 @@ function failureProblem(steps, [fromMs, toMs], isDown, isOn, causes) {
   ].filter(Boolean);
   const share = `${shown(failed / attempts)} of requests`;
   const runbook = "HeadgateUpstreamFailing";
-  const since = instant(fromMs, toMs);
+  const since = instant(fromMs);
   if (isOn) return critical(`The upstream has failed ${share} since ${since}: ${facts.join(", ")}.`, runbook);
-  const when = `${since}–${instant(toMs, toMs)} (${span((toMs - fromMs) / 1000)})`;
+  const when = `${since}–${instant(toMs)} (${span((toMs - fromMs) / 1000)})`;
   const text = `The upstream ${isDown ? "was down" : `failed ${share}`} ${when}: ${facts.join(", ")}.`;
   return note(text, runbook);
 }

@@ -23,7 +23,7 @@ export function RequestsView({ session, about: id }) {
     ${id !== "" && html`<${Explained} api=${api} id=${id} status=${session.status} />`}
     <section>
       <h2>Recent refusals</h2>
-      <${RefusalTable} known=${refusals.rows} nowMs=${api.clock.nowMs()} />
+      <${RefusalTable} known=${refusals.rows} />
     </section>`;
 }
 
@@ -31,9 +31,8 @@ function Explained({ api, id, status: gateway }) {
   const request = usePoll(() => api.get(`/api/requests/${encoded(id)}`), 3_600_000);
   if (request.value === null) return html`<${Missing} ...${request} />`;
   const { at, method, path, status, reason, client, key, policy, explanation, remedies, ...others } = request.value;
-  const nowMs = api.clock.nowMs();
   const facts = [
-    ["Answered", html`<${Instant} at=${at} nowMs=${nowMs} />`],
+    ["Answered", html`<${Instant} at=${at} />`],
     ["Request", html`<span class="path">${method} ${path}</span>`],
     ["Status", html`${status} · <${Reason} reason=${reason} />`],
     ["Client", html`<a href=${clientLink(key ?? `client:${client}`)}>${client}</a>`],
@@ -46,7 +45,7 @@ function Explained({ api, id, status: gateway }) {
       policy &&
         html`${policy.policy}: ${words(policy.outcome)}, ${count(policy.remaining)} of ${count(policy.limit)} left`,
     ],
-    ["Free again", policy?.outcome === "throttled" && html`<${Instant} at=${policy.reset} nowMs=${nowMs} />`],
+    ["Free again", policy?.outcome === "throttled" && html`<${Instant} at=${policy.reset} />`],
     ["Retry-After", others.retryAfterSeconds && span(others.retryAfterSeconds)],
     ["Rule", others.rule],
   ];

@@ -1,5 +1,5 @@
 // The rules that hold: whom they are about, until when, who has set them and why. Sets and removes them.
-import { actions, RemoveRuleDialog, RuleDialog } from "./dialogs.js";
+import { RemoveRuleDialog, RuleButtons, RuleDialog } from "./dialogs.js";
 import { clientLink, count } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll, useTick } from "./live.js";
@@ -21,22 +21,19 @@ export function RulesView({ session }) {
   const shared = { session, onEnd: () => setDialog(null), onDone: rules.reload };
   return html`
     <h1>Rules</h1>
-    <${Filter} value=${filter} onChange=${setFilter} placeholder="client, note, id, by whom">
+    <${Filter} value=${filter} onInput=${({ target }) => setFilter(target.value)} placeholder="client, note, id, by whom">
       ${
         canWrite &&
         html`<span class="row end actions">
-        ${actions.toReversed().map((action) => html`<button type="button" onClick=${() => setDialog(action)}>${buttons[action]}</button>`)}
+        <${RuleButtons} onChoose=${setDialog} />
       </span>`
       }
     <//>
     <${Missing} ...${rules} />
-    ${rules.value !== null && found.length === 0 && html`<${Empty} title=${filter.trim() === "" ? "No rules." : "No rule has this text."}>A rule blocks, exempts or limits one client until it ends.<//>`}
-    ${found.length > 0 && html`<${RuleTable} rules=${found.slice(0, listed)} session=${session} onDone=${rules.reload} />`}
+    ${rules.value !== null && html`<${RuleTable} rules=${found.slice(0, listed)} none=${filter.trim() === "" ? undefined : "No rule has this text."} session=${session} onDone=${rules.reload} />`}
     ${found.length > listed && html`<p class="muted">The first ${count(listed)} of ${count(found.length)}.</p>`}
     ${dialog !== null && html`<${RuleDialog} ...${shared} action=${dialog} whom=${null} policies=${policies.value?.policies.map(({ name }) => name) ?? []} />`}`;
 }
-
-const buttons = { block: "Block …", exempt: "Exempt …", limit: "Limit …" };
 
 export function whomOf({ client, token, subject }) {
   return client ?? token ?? subject;
@@ -47,22 +44,19 @@ export function keyOfRule(rule) {
   return `${["client", "token", "subject"].find((kind) => rule[kind] !== undefined)}:${whomOf(rule)}`;
 }
 
-/** Also for one client. */
-export function RuleTable({ rules, session, onDone }) {
+/** Also for one client. `none`: what is said if there are none. */
+export function RuleTable({ rules, session, onDone, none = "No rules." }) {
   const { api, canWrite } = session;
   const [removed, setRemoved] = useState(null);
   useTick(1_000);
   const nowMs = api.clock.nowMs();
+  if (rules.length === 0)
+    return html`<${Empty} title=${none}>A rule blocks, exempts or limits one client until it ends.<//>`;
+  const columns = ["Whom", "Effect", "Ends", "Set by", "Note and id"];
+  if (canWrite) columns.push([html`<span class="unseen">Remove</span>`]);
   return html`
-    <${Wide} label="Rules">
-      <thead><tr>
-        <th scope="col">Whom</th><th scope="col">Effect</th><th scope="col">Ends</th><th scope="col">Set by</th>
-        <th scope="col">Note and id</th>
-        ${canWrite && html`<th scope="col"><span class="unseen">Remove</span></th>`}
-      </tr></thead>
-      <tbody>
-        ${rules.map((rule) => html`<${Row} key=${rule.id} rule=${rule} nowMs=${nowMs} onRemove=${canWrite ? setRemoved : null} />`)}
-      </tbody>
+    <${Wide} label="Rules" columns=${columns}>
+      ${rules.map((rule) => html`<${Row} key=${rule.id} rule=${rule} nowMs=${nowMs} onRemove=${canWrite ? setRemoved : null} />`)}
     <//>
     ${removed !== null && html`<${RemoveRuleDialog} rule=${removed} session=${session} onEnd=${() => setRemoved(null)} onDone=${onDone} />`}`;
 }
@@ -78,7 +72,7 @@ function Row({ rule, nowMs, onRemove }) {
     <th scope="row" class="key"><a href=${clientLink(keyOfRule(rule))}>${whomOf(rule)}</a></th>
     <td class="second"><span class=${`badge ${action}`}>${action}</span> ${limit !== undefined && `${count(limit)} by `}${policy ?? (action === "exempt" && "from all")}</td>
     <td class="half"><${When} at=${ends} nowMs=${nowMs} /></td>
-    <td class="half">${setBy}, <${Instant} at=${set} nowMs=${nowMs} /></td>
+    <td class="half">${setBy}, <${Instant} at=${set} /></td>
     <td class="note">${note}${hints.map((hint) => html`<span class="hint">${hint}</span>`)} <code class="muted">${id}</code></td>
     ${onRemove !== null && html`<td class="short half"><button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button></td>`}
   </tr>`;

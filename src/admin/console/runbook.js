@@ -61,9 +61,8 @@ function table([head, , ...rows]) {
       .split("|")
       .slice(1, -1)
       .map((cell) => inline(cell.trim()));
-  return html`<${Wide} label="Table">
-    <thead><tr>${cells(head).map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+  return html`<${Wide} label="Table" columns=${cells(head).map((cell) => [cell])}>
+    ${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}
   <//>`;
 }
 

@@ -20,7 +20,7 @@ export function Trial({ session }) {
 }
 
 /** Returns what became of the last trial, until somebody closes it. */
-export function useTrialEnd({ events, status: { trial, lastTrial, config }, api }) {
+export function useTrialEnd({ events, status: { trial, lastTrial, config } }) {
   const [closed, setClosed] = useState("");
   // When the last one began that this page has heard of: of others nobody waits for the end.
   const seen = useRef(null);
@@ -32,7 +32,7 @@ export function useTrialEnd({ events, status: { trial, lastTrial, config }, api 
   const isShown = ended !== null && closed !== ended.at;
   return html`
     <div role="status" class="trial-end">
-      ${isShown && html`<${Ended} trial=${ended} isCurrent=${config.isCurrent} clock=${api.clock} onClose=${() => setClosed(ended.at)} />`}
+      ${isShown && html`<${Ended} trial=${ended} isCurrent=${config.isCurrent} onClose=${() => setClosed(ended.at)} />`}
     </div>`;
 }
 
@@ -42,16 +42,16 @@ function Running({ trial, clock, refusals, onChoose }) {
   const nowMs = clock.nowMs();
   const leftMs = Math.max(0, Date.parse(ends) - nowMs);
   const share = Math.min(1, leftMs / (Date.parse(ends) - Date.parse(since)));
-  const limited = limitedSince(trial, refusals.rows);
+  const throttled = throttledSince(trial, refusals.rows);
   const then = unconfirmed === "keep" ? "it stays" : "the configuration from before comes back";
   return html`
     <section class="panel trial" aria-label="Reload on trial">
-      <p class="row"><span><b>A reload is on trial,</b> begun ${reloadCause(cause, by)} at <${Instant} at=${since} nowMs=${nowMs} />.</span>
-        <span class="end">${leftMs === 0 ? "Its time is over." : html`<b class="large" role="timer">${timer(leftMs / 1000)}</b> left, until <${Instant} at=${ends} nowMs=${nowMs} />; then ${then}.`}</span></p>
+      <p class="row"><span><b>A reload is on trial,</b> begun ${reloadCause(cause, by)} at <${Instant} at=${since} />.</span>
+        <span class="end">${leftMs === 0 ? "Its time is over." : html`<b class="large" role="timer">${timer(leftMs / 1000)}</b> left, until <${Instant} at=${ends} />; then ${then}.`}</span></p>
       <span class="meter" aria-hidden="true"><span style=${{ width: `${share * 100}%` }}></span></span>
       <${Keys} ...${trial} />
       <p>${judgedText(trial)}</p>
-      ${limited.size > 0 && html`<p>Limited by its policies so far: <${ClientLinks} clients=${limited} />.</p>`}
+      ${throttled.length > 0 && html`<p>Throttled by its policies so far: <${ClientLinks} clients=${throttled} />.</p>`}
       ${
         onChoose !== null &&
         html`<p class="row">
@@ -62,23 +62,30 @@ function Running({ trial, clock, refusals, onChoose }) {
     </section>`;
 }
 
-/** The clients that a changed policy has limited since then, by their keys, of the refusals that the page knows. */
-function limitedSince({ since, changed }, rows) {
-  const found = rows
-    .flatMap(({ requests }) => requests)
-    .filter(
-      ({ at, reason, policy }) =>
-        reason === "throttled" && at >= since && changed.some((each) => each.split(".")[1] === policy?.policy),
-    );
-  return new Map(found.map(({ key, client }) => [key ?? `client:${client}`, client]));
+/** The clients that a changed policy has throttled since then, the most often first, of the refusals that the page knows. */
+function throttledSince({ since, changed }, rows) {
+  const names = new Set(changed.map((key) => key.split(".")[1]));
+  const found = rows.map(({ requests, first, count: all }) => {
+    const those = requests.filter(({ at, reason, policy }) => {
+      return reason === "throttled" && at >= since && names.has(policy?.policy);
+    });
+    // Of more than are kept, it is known of the newest alone when they were.
+    const areAll = those.length === requests.length;
+    const times = areAll && first >= since ? all : those.length;
+    return { those, times, text: `${count(times)}${areAll && times < all ? " or more" : ""} ×` };
+  });
+  return found
+    .filter(({ times }) => times > 0)
+    .sort((a, b) => b.times - a.times)
+    .map(({ those: [{ key, client }], text }) => [key ?? `client:${client}`, client, text]);
 }
 
-/** `clients`: a map of their names by their keys. */
+/** `clients`: of each the key, the name, and what is said of it. */
 export function ClientLinks({ clients }) {
-  const links = [...clients]
+  const links = clients
     .slice(0, listed)
-    .map(([key, name], i) => html`${i > 0 && ", "}<a href=${clientLink(key)}>${name}</a>`);
-  return html`${links}${clients.size > listed && `, and ${count(clients.size - listed)} more`}`;
+    .map(([key, name, more], i) => html`${i > 0 && ", "}<a href=${clientLink(key)}>${name}</a> (${more})`);
+  return html`${links}${clients.length > listed && `, and ${count(clients.length - listed)} more`}`;
 }
 
 /** With their values before and now, where they are known. */
@@ -106,12 +113,12 @@ function judgedText({ refusedShare, refused, judged }) {
   );
 }
 
-function Ended({ trial: { at, outcome, reason, by, trial }, isCurrent, clock, onClose }) {
+function Ended({ trial: { at, outcome, reason, by, trial }, isCurrent, onClose }) {
   const isBack = outcome === "taken_back";
   return html`
     <div class=${`problem ${isBack ? "warning" : ""}`}>
       <span class="dot"></span>
-      <span>At <${Instant} at=${at} nowMs=${clock.nowMs()} />, the reload on trial was ${trialEnd({ outcome, reason, by, trial })}.
+      <span>At <${Instant} at=${at} />, the reload on trial was ${trialEnd({ outcome, reason, by, trial })}.
         ${isBack && ` The configuration from before is in force again${isCurrent ? "" : "; the file still has the other values"}.`}</span>
       <button type="button" onClick=${onClose}>Close</button>
     </div>`;

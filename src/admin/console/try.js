@@ -2,16 +2,12 @@
 import { Meter } from "./clients.js";
 import { clientLink, count, words } from "./format.js";
 import { html, useState } from "./html.js";
-import { Empty, typed, Until, When, Wide } from "./parts.js";
+import { Empty, Failures, number, Others, typed, Until, useFields, When, Wide } from "./parts.js";
 import { Facts } from "./requests.js";
 
 export function TryView({ session: { api } }) {
-  const [wanted, setWanted] = useState({ method: "GET", target: "/v2/", client: "", headers: "" });
+  const [wanted, set] = useFields({ method: "GET", target: "/v2/", client: "", headers: "" });
   const [{ answer, error }, setResult] = useState({ answer: null, error: null });
-  const set =
-    (name) =>
-    ({ target }) =>
-      setWanted((last) => ({ ...last, [name]: target.value }));
   const onSubmit = async (event) => {
     event.preventDefault();
     try {
@@ -41,7 +37,7 @@ export function TryView({ session: { api } }) {
         <span class="muted">Nothing is charged, and the upstream gets nothing.</span></p>
     </form>
     <div role="status">
-      <div class="failure" role="alert">${error !== null && (error.details ?? [error.message]).map((text) => html`<p>${text}</p>`)}</div>
+      <${Failures} error=${error} />
       ${answer !== null && html`<${Answer} answer=${answer} nowMs=${api.clock.nowMs()} />`}
       ${answer === null && error === null && html`<${Empty} title="No answer yet.">What the gateway would do with the request, by which policy or rule, and what is left for its client.<//>`}
     </div>
@@ -88,14 +84,10 @@ function Answer({ answer, nowMs }) {
       <h2><span class=${`large ${status < 300 ? "good" : "failure"}`}>${first}</span></h2>
       ${others.map((sentence) => html`<p>${sentence}</p>`)}
       <${Facts} facts=${facts} />
-      <${Wide} label="Policies">
-        <thead><tr>
-          <th scope="col">Policy</th><th scope="col">Result</th><th scope="col" class="number">Used</th><th scope="col" class="number">Limit</th>
-          <th scope="col">Share</th><th scope="col" class="number">Free again</th>
-        </tr></thead>
-        <tbody>${policies.map((one) => html`<${Row} one=${one} nowMs=${nowMs} />`)}</tbody>
+      <${Wide} label="Policies" columns=${["Policy", "Result", number("Used"), number("Limit"), "Share", number("Free again")]}>
+        ${policies.map((one) => html`<${Row} one=${one} nowMs=${nowMs} />`)}
       <//>
-      ${isShared && html`<p class="muted">Other gateways count the same keys: what they have counted is not known here.</p>`}
+      <${Others} isShared=${isShared} />
     </section>`;
 }
 

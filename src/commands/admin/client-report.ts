@@ -21,11 +21,11 @@ function clientLines(list: ClientList, { limit }: ClientsWanted, nowMs: number):
     ...[resetSeconds === null ? "" : durationText(resetSeconds), refusedText(refused), seen ?? ""],
   ]);
   const hasSeen = clients.some(({ seen }) => seen !== null);
-  const head = ["KEY", "POLICY", "USED", "MORE IN", "REFUSED", hasSeen ? "LAST SEEN AS" : ""];
+  const head = ["KEY", "POLICY", "USED", "MORE IN", "THROTTLED", hasSeen ? "LAST SEEN AS" : ""];
   return [
     ...tableLines([head, ...rows], [2, 3, 4]),
     ...(isComplete ? [] : [`There may be more than ${limit}: see --limit.`]),
-    ...(refusedSince === null ? [] : [`Refusals are counted since ${instantText(refusedSince, nowMs)}.`]),
+    ...(refusedSince === null ? [] : [`Throttled requests are counted since ${instantText(refusedSince, nowMs)}.`]),
     ...(isShared ? ["Other gateways count the same keys; these are the counts of this one."] : []),
   ];
 }

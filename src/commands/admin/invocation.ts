@@ -127,7 +127,7 @@ function readAsked(command: AdminCommandName, given: Given): AdminCommand | stri
 }
 
 function readClients(given: Given): ClientsWanted {
-  const sort = (["refused", "recent"] as const).find((each) => each === lastOf(given, "sort"));
+  const sort = (["share", "refused", "recent"] as const).find((each) => each === lastOf(given, "sort"));
   return {
     policy: lastOf(given, "policy") ?? null,
     sort: sort ?? "used",

@@ -20,7 +20,7 @@ import type { KeyState, PolicyCheck, PolicyState } from "../../limits/limiter-vi
 import { networkKey } from "../../limits/table/eviction.ts";
 import type { TriedAnswer } from "../clients.ts";
 import type { Forgave } from "../forgiving.ts";
-import { type ClientListOptions, listClients, usageOf } from "./client-lists.ts";
+import { type ClientListOptions, listClients, refusalsByKey, sinceOf, usageOf } from "./client-lists.ts";
 import { keyText, readKeyText } from "./key-text.ts";
 
 interface ClientControlOptions extends ClientListOptions {
@@ -31,7 +31,7 @@ interface ClientControlOptions extends ClientListOptions {
 }
 
 export function createClientControl(options: ClientControlOptions): ClientControl {
-  const { clients, settings, wallMs, inForce, rules } = options;
+  const { clients, recent, settings, wallMs, inForce, rules } = options;
   const ipv6Prefix = (): number => settings().clientAddress.ipv6Prefix;
   const read = (key: string) => readKeyText(key, ipv6Prefix());
   const about = (key: ForgivenKey) => rulesAbout(key, inForce, ipv6Prefix());
@@ -55,13 +55,18 @@ export function createClientControl(options: ClientControlOptions): ClientContro
       const { key } = reading;
       const shown = about(key).flatMap(({ id }) => rules.find(id)?.rule ?? []);
       const state = await clients.state(key);
-      const policies = (state?.policies ?? []).flatMap((policy) =>
-        policy.keys.map((each) => keyAnswer(policy, each, wallMs())),
-      );
+      const lists = (state?.policies ?? []).map(({ policy }) => recent.refused(policy.name));
+      const policies = (state?.policies ?? []).flatMap((policy, i) => {
+        const refused = refusalsByKey(lists[i], ipv6Prefix());
+        return policy.keys.map((each) => ({
+          ...keyAnswer(policy, each, wallMs()),
+          refused: refused.get(each.key) ?? null,
+        }));
+      });
       const isKnown = state !== null && (key.kind !== "key" || policies.some(({ used }) => used > 0));
       if (!isKnown && shown.length === 0) return unknownKey;
       // A network of several clients has no counts of its own, and may have rules.
-      const counted = { policies: isKnown ? policies : [], isShared: options.isShared() };
+      const counted = { policies: isKnown ? policies : [], isShared: options.isShared(), refusedSince: sinceOf(lists) };
       return { ok: true, value: { key: keyText(key), ...counted, rules: shown } };
     },
     async forgive(written) {
@@ -113,7 +118,7 @@ function keyAnswer(
   { policy, isShadow, gap }: PolicyState,
   { units, limit, remaining, resetMs, method, route, coarse, admissions, heldUnits, exemptBy }: KeyState,
   nowMs: number,
-): ClientState["policies"][number] {
+): Omit<ClientState["policies"][number], "refused"> {
   const isExempt = exemptBy !== null || limit === 0;
   const period = periodOf(policy, nowMs);
   return {

@@ -6,6 +6,7 @@ import type { ListedTokens } from "../../core/authentication.ts";
 import { counterText } from "../../core/counter-key.ts";
 import type { ForgivenKey } from "../../core/rules.ts";
 import type { Settings } from "../../core/settings.ts";
+import type { ListQuery } from "../../limits/key-listing.ts";
 import type { MostRefused, Recent } from "../../telemetry/recent/recent.ts";
 import type { Clients } from "../clients.ts";
 
@@ -31,17 +32,16 @@ interface Counted extends Omit<ClientList, "clients"> {
 const keysInTurn = 16;
 
 export function listClients(options: ClientListOptions, wanted: ClientsWanted): Promise<Counted> {
-  return wanted.sort === "refused" ? listByRefusals(options, wanted) : listByUse(options, wanted);
+  const { sort } = wanted;
+  return sort === "refused" ? listByRefusals(options, wanted) : listByUse(options, wanted, sort);
 }
 
 async function listByUse(
   { clients, recent, settings, isShared, wallMs }: ClientListOptions,
-  { policy, sort, search, limit }: ClientsWanted,
+  { policy, search, limit }: ClientsWanted,
+  sort: ListQuery["sort"],
 ): Promise<Counted> {
-  const listed = await clients.list({
-    ...{ policy, search: search ?? "", limit },
-    sort: sort === "recent" ? sort : "used",
-  });
+  const listed = await clients.list({ policy, search: search ?? "", limit, sort });
   const names = [...new Set(listed.map((key) => key.policy))];
   const refused = new Map(names.map((name) => [name, recent.refused(name)]));
   const { ipv6Prefix } = settings().clientAddress;
@@ -59,7 +59,7 @@ async function listByUse(
   };
 }
 
-function refusalsByKey(most: MostRefused | undefined, ipv6Prefix: number) {
+export function refusalsByKey(most: MostRefused | undefined, ipv6Prefix: number) {
   return new Map(
     most?.keys.map(({ key, count, error }) => [counterText(key, ipv6Prefix), { count, error }] as const) ?? [],
   );
@@ -115,7 +115,7 @@ function keyOf(id: string): ForgivenKey {
   return { kind: kind as ForgivenKey["kind"], value: id.slice(kind.length + 1) };
 }
 
-function sinceOf(lists: readonly MostRefused[]): string | null {
+export function sinceOf(lists: readonly MostRefused[]): string | null {
   const since = Math.max(...lists.map(({ sinceMs }) => sinceMs));
   return Number.isFinite(since) ? new Date(since).toISOString() : null;
 }

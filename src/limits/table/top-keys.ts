@@ -1,4 +1,4 @@
-// Finds the keys of a table that have used most, or were used last. Reads portions of the table, each within one turn of the
+// Finds the keys of a table that have used most, most of their limit, or were used last. Reads portions of the table, each within one turn of the
 // event loop and with the lock of one shard. The units that a key stores are at least those that count, so only a key that
 // may be among the first is counted and copied.
 import type { TableMemory } from "./eviction.ts";
@@ -19,15 +19,17 @@ import {
 export interface TopQuery {
   /** Null: those of all policies. */
   readonly slot: number | null;
-  readonly sort: "used" | "recent";
+  /** share: by the limit of the policy. */
+  readonly sort: "used" | "share" | "recent";
   /** Keys that are listed; null: all. `line`: the word of a key's line, which begins with the key. */
   readonly matches: ((w: Int32Array, line: number, slot: number) => boolean) | null;
   /** At most so many; from 1. */
   readonly limit: number;
 }
 
-/** What counts of a slot, and whether its pairs say when they were admitted. */
+/** What counts of a slot, its policy's limit, and whether its pairs say when they were admitted. */
 export interface SlotSpan extends Span {
+  readonly limit: number;
   readonly hasInstants: boolean;
 }
 
@@ -117,9 +119,9 @@ export class TopKeys {
     if (span === undefined || stored === 0) return;
     const age = this.#ageOf(shard, line, span);
     for (const list of this.#lists) {
-      if (!list.isAbout(slot) || !list.admits(stored, age) || !this.#matches(list, line, slot)) continue;
+      if (!list.isAbout(slot) || !list.admits(stored, age, span) || !this.#matches(list, line, slot)) continue;
       const units = this.#unitsOf(shard, line, stored, span);
-      if (units > 0 && list.admits(units, age)) list.add(keyAt(w, line, units, age), age);
+      if (units > 0 && list.admits(units, age, span)) list.add(keyAt(w, line, units, age), age, span);
     }
   }
 
@@ -185,12 +187,12 @@ class TopList {
   }
 
   /** Whether a key of at most so many units may be among the first. */
-  admits(units: number, age: number): boolean {
-    return this.#worthOf(units, age) > this.#tooLittle;
+  admits(units: number, age: number, { limit }: SlotSpan): boolean {
+    return this.#worthOf(units, age, limit) > this.#tooLittle;
   }
 
-  add(key: TopKey, age: number): void {
-    this.#listed.push({ key, worth: this.#worthOf(key.units, age) });
+  add(key: TopKey, age: number, { limit }: SlotSpan): void {
+    this.#listed.push({ key, worth: this.#worthOf(key.units, age, limit) });
     if (this.#listed.length >= 2 * this.query.limit) this.#drop();
   }
 
@@ -205,7 +207,9 @@ class TopList {
     if (this.#listed.length === limit) this.#tooLittle = this.#listed.at(-1)?.worth ?? this.#tooLittle;
   }
 
-  #worthOf(units: number, age: number): number {
-    return this.query.sort === "used" ? units : -age;
+  #worthOf(units: number, age: number, limit: number): number {
+    const { sort } = this.query;
+    if (sort === "recent") return -age;
+    return sort === "used" ? units : units / limit;
   }
 }

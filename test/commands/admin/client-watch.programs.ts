@@ -41,7 +41,7 @@ describe.skipIf(skipTmux)(`clients --watch in a terminal${tmuxNeeded}`, () => {
       "Enter",
     );
     await window.shows(/^it is over$/);
-    expect(window.lines()).toContain("KEY               POLICY      USED      MORE IN  REFUSED");
+    expect(window.lines()).toContain("KEY               POLICY      USED      MORE IN  THROTTLED");
     window.keys("clear; stty -a | tr ' ;' '\\n\\n' | grep -xE -- '-?(icanon|echo|isig)' | sort | tr '\\n' ,", "Enter");
     await window.shows(/^echo,icanon,isig,/);
   });

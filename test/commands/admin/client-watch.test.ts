@@ -46,7 +46,7 @@ async function watch(words: string, terminal: TerminalSize | null = null) {
 }
 
 const tableOf = (name: string): string =>
-  `KEY                 POLICY       USED  MORE IN  REFUSED\nclient:${name}  per-client  7/100     30 s\n`;
+  `KEY                 POLICY       USED  MORE IN  THROTTLED\nclient:${name}  per-client  7/100     30 s\n`;
 
 test("without a terminal, prints the table every 2 s, with an empty line between", async () => {
   const { io, ended, asked, waits } = await watch("--sort recent");

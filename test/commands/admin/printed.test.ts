@@ -28,7 +28,7 @@ test("an instant has the same second on the command line and in the console: it 
   for (const ms of ["000", "001", "499", "500", "999"]) {
     const at = `2026-03-01T12:00:56.${ms}Z`;
     expect(instantText(at, nowMs)).toBe("12:00:56 UTC");
-    expect(instant(at, nowMs)).toMatch(/:56$/);
+    expect(instant(at)).toMatch(/:56$/);
   }
   expect(untilText("2026-03-01T12:00:56.100Z", nowMs)).toBe("in 57 s, at 12:00:56 UTC");
 });

@@ -71,8 +71,8 @@ describe("clients and why", () => {
     const { out, code } = await run("clients --policy small --sort refused");
     expect(code).toBe(0);
     expect(out.split("\n").slice(0, 2)).toEqual([
-      "KEY               POLICY  USED  MORE IN  REFUSED",
-      "client:127.0.0.1  small    3/3      1 h        2",
+      "KEY               POLICY  USED  MORE IN  THROTTLED",
+      "client:127.0.0.1  small    3/3      1 h          2",
     ]);
     expectFit(schemas.ClientList, (await run("clients --json --limit 1")).json);
     expect((await run("clients --search 203.")).out).toMatch(/^No key is counted\.\n/);
