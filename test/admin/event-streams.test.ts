@@ -6,6 +6,7 @@ import { answerTimeoutMs } from "../../src/admin/connections.ts";
 import { keptAliveEveryMs, maxStreams, maxUnreadBytes } from "../../src/admin/event-streams.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
+import { holdIntervals } from "../support/timers.ts";
 import { type ApiStage, readToken, stageApi } from "./api-stage.ts";
 import { fakePlane, status } from "./fake-plane.ts";
 
@@ -146,9 +147,8 @@ test("a stream has no timeout, and is kept alive by a comment", async ({ onTestF
   expect(response.destroyed).toBe(false);
 });
 
-test("when the last stream has ended, nothing is sent any more", async ({ onTestFinished }) => {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  onTestFinished(() => void vi.useRealTimers());
+test("when the last stream has ended, nothing is sent any more", async () => {
+  holdIntervals(cleanup);
   const plane = fakePlane();
   const stage = await stageApi(cleanup, plane);
   const before = vi.getTimerCount();

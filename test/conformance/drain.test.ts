@@ -1,20 +1,22 @@
 // How the gateway leaves: readiness first, then no new connections, then what is in flight, and never longer than it is
-// given. All but one of the tests wait most of their time, and so they run at the same time.
+// given.
 import { connect as connectSocket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { firstRequestMs } from "../../src/transport/http1/http1-connection.ts";
-import { type Cleanup, cleanupOf } from "../support/cleanup.ts";
-import { eventually, soonMs, stallMs, within } from "../support/eventually.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { eventually, soonMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
+import { holdTimers } from "../support/timers.ts";
 
+const cleanup = useCleanup();
 /** Longer than any test lasts: a drain that ends within one ends by itself. */
 const patientMs = 60_000;
 
 /** An upstream that answers a target when the test says so, and everything else at once. */
-async function start(cleanup: Cleanup, drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
+async function start(drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
   const release = new Map<string, () => void>();
   const staged = await stageRaw(
     cleanup,
@@ -50,20 +52,23 @@ async function exchangeOn(connection: RawConnection): Promise<RawConnection> {
   return connection;
 }
 
-test.concurrent("readiness fails first, while new connections are served for the delay; then they are refused", async (context) => {
-  const { gateway, connect } = await start(cleanupOf(context), { delayMs: stallMs, timeoutMs: patientMs });
+test("readiness fails first, while new connections are served for the delay; then they are refused", async () => {
+  holdTimers(cleanup);
+  const { gateway, connect } = await start({ delayMs: patientMs, timeoutMs: patientMs });
   expect(await readiness(gateway)).toBe(200);
   const drained = gateway.drain();
   expect(await readiness(gateway)).toBe(503);
   expect(await liveness(gateway)).toBe(200);
   expect((await connect().ask(request("/v2/x"))).status).toBe(200);
+  vi.advanceTimersByTime(patientMs);
   await within("the drain ends", drained);
   expect(await isRefused(gateway.traffic.port)).toBe(true);
   expect(await isRefused(gateway.admin.port)).toBe(true);
 });
 
-test.concurrent("from the signal on every answer ends its connection, also while new ones are still accepted", async (context) => {
-  const { gateway, connect } = await start(cleanupOf(context), { delayMs: stallMs, timeoutMs: patientMs });
+test("from the signal on every answer ends its connection, also while new ones are still accepted", async () => {
+  holdTimers(cleanup);
+  const { gateway, connect } = await start({ delayMs: patientMs, timeoutMs: patientMs });
   const kept = connect();
   expect(valuesOf((await kept.ask(request("/v2/x"))).rawHeaders, "Connection")).toEqual(["keep-alive"]);
   const drained = gateway.drain();
@@ -71,11 +76,12 @@ test.concurrent("from the signal on every answer ends its connection, also while
     expect(valuesOf((await client.ask(request("/v2/x"))).rawHeaders, "Connection")).toEqual(["close"]);
     expect(await within("the connection ends", client.closed)).toBe("end");
   }
+  vi.advanceTimersByTime(patientMs);
   await within("the drain ends", drained);
 });
 
-test.concurrent("a connection that was just opened when the listener closed is still served", async (context) => {
-  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("a connection that was just opened when the listener closed is still served", async () => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const client = connect();
   const other = await exchangeOn(connect());
   const drained = gateway.drain();
@@ -85,8 +91,8 @@ test.concurrent("a connection that was just opened when the listener closed is s
   await within("the drain ends", drained, 2_000);
 });
 
-test.concurrent("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async (context) => {
-  const { gateway, connect, isHeld, release } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/held"));
   await isHeld("/v2/held");
@@ -100,8 +106,8 @@ test.concurrent("what is in flight is answered after the listener is closed, say
   await within("the drain ends", drained, soonMs);
 });
 
-test.concurrent("a request that arrives on a connection that is still open is served, and told that it is the last", async (context) => {
-  const { gateway, connect, isHeld, release } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("a request that arrives on a connection that is still open is served, and told that it is the last", async () => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/begun"));
   await isHeld("/v2/begun");
@@ -117,8 +123,8 @@ test.concurrent("a request that arrives on a connection that is still open is se
   await within("the drain ends", drained, soonMs);
 });
 
-test.concurrent("an answer that had begun is finished, and its connection does not hold up the end", async (context) => {
-  const { gateway, connect, isHeld, release } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("an answer that had begun is finished, and its connection does not hold up the end", async () => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/begun"));
   await isHeld("/v2/begun");
@@ -131,8 +137,8 @@ test.concurrent("an answer that had begun is finished, and its connection does n
   await within("the drain ends", drained, soonMs);
 });
 
-test.concurrent("connections that wait for nothing do not hold up the end", async (context) => {
-  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("connections that wait for nothing do not hold up the end", async () => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const [idle, silent] = [connect(), connect()];
   expect((await idle.ask(request("/v2/x"))).status).toBe(200);
   await within("the drain ends", gateway.drain(), 2_000);
@@ -140,39 +146,41 @@ test.concurrent("connections that wait for nothing do not hold up the end", asyn
   expect(await within("the silent one ends", silent.closed)).toBe("end");
 });
 
-test.concurrent("a head that never ends is timed out during the drain as well, and does not hold up the end", async (context) => {
-  const { gateway, connect } = await start(
-    cleanupOf(context),
-    { timeoutMs: patientMs },
-    { timeouts: { headMs: stallMs } },
-  );
+test("a head that never ends is timed out during the drain as well, and does not hold up the end", async () => {
+  holdTimers(cleanup);
+  const { gateway, connect } = await start({ timeoutMs: 2 * patientMs }, { timeouts: { headMs: patientMs } });
   const client = connect();
   client.write("GET /v2/x HTTP/1.1\r\nHost:");
   await exchangeOn(connect());
-  await within("the drain ends", gateway.drain(), 4_000);
+  const drained = gateway.drain();
+  await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
+  vi.advanceTimersByTime(patientMs);
+  await within("the drain ends", drained);
   expect((await client.read()).status).toBe(408);
 });
 
-test.concurrent.for<[string, string]>([
+test.each([
   ["never answered", request("/v2/held")],
   ["answered by half", request("/v2/begun")],
   ["only half sent", "GET /v2/x HTTP/1.1\r\nHost:"],
   ["missing its body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" })],
-])("a request that is %s is cut off when the time is over, and the drain ends", async ([, bytes], context) => {
-  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: 300 });
+])("a request that is %s is cut off when the time is over, and the drain ends", async (_, bytes) => {
+  holdTimers(cleanup);
+  const { gateway, connect } = await start({ timeoutMs: 5_000 });
   const client = connect();
   client.write(bytes);
   await exchangeOn(connect());
-  const startMs = performance.now();
   const drained = gateway.drain();
-  await within("the drain ends", drained, 2_000);
-  expect(performance.now() - startMs).toBeGreaterThanOrEqual(290);
+  await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
+  expect(client.ending).toBeNull();
+  vi.advanceTimersByTime(5_000);
+  await within("the drain ends", drained);
   await within("the connection ends", client.closed);
   expect(client.rest).not.toContain("rest");
 });
 
-test.concurrent("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async (context) => {
-  const { gateway, connect, isHeld, release, upstream } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async () => {
+  const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(request("/v2/held") + request("/v2/behind") + request("/v2/further"));
   await isHeld("/v2/held");
@@ -186,8 +194,8 @@ test.concurrent("pipelined requests before the end: the one in flight is answere
   await within("the drain ends", drained, soonMs);
 });
 
-test.concurrent("an empty line behind a body is no request that a drain would wait for", async (context) => {
-  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("an empty line behind a body is no request that a drain would wait for", async () => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const client = connect();
   client.write(`${request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" })}\r\n`);
   expect((await client.read()).status).toBe(200);
@@ -198,24 +206,19 @@ test.concurrent("an empty line behind a body is no request that a drain would wa
   expect([await client.closed, await other.closed]).toEqual(["end", "end"]);
 });
 
-test.concurrent("nothing but empty lines holds a drain up for the head's time and no longer", async (context) => {
-  const { gateway, connect } = await start(
-    cleanupOf(context),
-    { timeoutMs: patientMs },
-    { timeouts: { headMs: stallMs } },
-  );
+test("empty lines that go on and on do not hold a drain up", async ({ onTestFinished }) => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const client = connect();
   expect((await client.ask(request("/v2/x"))).status).toBe(200);
   client.write("\r\n".repeat(10));
   const drip = setInterval(() => client.write("\r\n"), 50);
-  context.onTestFinished(() => clearInterval(drip));
+  onTestFinished(() => clearInterval(drip));
   expect((await connect().ask(request("/elsewhere"))).status).toBe(404);
-  await within("the drain ends", gateway.drain(), 4_500);
+  await within("the drain ends", gateway.drain());
 });
 
-// By itself, because it stops the whole process.
-test("a first request that arrives while the gateway stands still is served when it goes on", async (context) => {
-  const { gateway, connect } = await start(cleanupOf(context), { timeoutMs: patientMs });
+test("a first request that arrives while the gateway stands still is served when it goes on", async () => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs });
   const client = connect();
   const other = await exchangeOn(connect());
   const drained = gateway.drain();

@@ -6,7 +6,7 @@ import { eventually, soonMs, within } from "../support/eventually.ts";
 import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { holdTimers } from "../support/timers.ts";
+import { holdIntervals, holdTimers } from "../support/timers.ts";
 import { deadUrl } from "../support/unavailable.ts";
 import { stageDecision, token } from "./stage.ts";
 
@@ -73,8 +73,7 @@ const refusedRaw = [
 
 describe.each(refusedRaw)("behind %s", (_, bytes) => {
   test("a caller that keeps its side open is closed all the same", async () => {
-    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-    cleanup(() => void vi.useRealTimers());
+    holdIntervals(cleanup);
     const { gateway } = await stageDecision(cleanup);
     const held = cleanup(new RawConnection(gateway.extAuth?.port ?? 0, { allowHalfOpen: true }));
     await held.ask(bytes);

@@ -8,6 +8,7 @@ import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { holdIntervals } from "../support/timers.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -235,8 +236,7 @@ describe("what cannot be read", () => {
   });
 
   test("a call that has arrived when the time of its connection is over is answered", async () => {
-    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-    cleanup(() => void vi.useRealTimers());
+    holdIntervals(cleanup);
     const { connect } = await stageDecision(cleanup, {}, { timeouts: { keepAliveMs: 1 } });
     const client = connect();
     const call = `GET /auth-request HTTP/1.1\r\nHost: headgate\r\n${from("192.0.2.1") + token + calls.nginx.fields}\r\n`;

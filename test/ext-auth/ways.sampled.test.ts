@@ -1,5 +1,5 @@
 // A call gets the same answer whatever came before it on its connection, and however it is framed and cut.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { createTokenCheck } from "../exchange/verdicts.ts";
 import { cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
@@ -9,6 +9,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { inFull } from "../support/runs.ts";
+import { holdIntervals } from "../support/timers.ts";
 import { stageDecision, token } from "./stage.ts";
 
 const cleanup = useCleanup();
@@ -131,24 +132,28 @@ describe.concurrent("a call gets the same bytes on both ways", () => {
   });
 });
 
-// The next two wait most of their time, and so they run beside those above.
-test.concurrent("empty lines between calls begin no call, and keep no connection open", async (context) => {
-  const cleanup = cleanupOf(context);
-  const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts: { headMs: 300, keepAliveMs: 300 } });
+/** Over when the test says so. */
+const timeouts = { headMs: 3_000, keepAliveMs: 3_000 };
+
+test("empty lines between calls begin no call, and keep no connection open", async () => {
+  holdIntervals(cleanup);
+  const { connect, gateway } = await stageDecision(cleanup, {}, { timeouts });
   const connection = connect();
   expect((await connection.ask(`\r\n${call}\r\n`)).status).toBe(200);
-  const timer = setInterval(() => connection.write("\r\n"), 50);
-  cleanup(() => clearInterval(timer));
-  await within("the end", connection.closed, 2 * soonMs);
+  await eventually("it is closed", () => {
+    connection.write("\r\n");
+    vi.advanceTimersByTime(1_000);
+    return connection.ending !== null;
+  });
   expect(connection.rest).toBe("");
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="malformed"}')).toBe(0);
 });
 
-test.concurrent("connections that ended in any way take no place", async (context) => {
-  const cleanup = cleanupOf(context);
-  // One caller gets eight.
-  const http = { host: "127.0.0.1", port: 0, maxConnections: 16 };
-  const { connect, gateway } = await stageDecision(cleanup, { http }, { timeouts: { headMs: 300, keepAliveMs: 300 } });
+test("connections that ended in any way take no place", async () => {
+  holdIntervals(cleanup);
+  // One caller gets two: the connection of the moment, and one that the gateway does not know yet to be closed.
+  const http = { host: "127.0.0.1", port: 0, maxConnections: 4 };
+  const { connect, gateway } = await stageDecision(cleanup, { http }, { timeouts });
   const endings: ((connection: RawConnection) => void)[] = [
     (connection) => connection.destroy(),
     (connection) => connection.socket.resetAndDestroy(),
@@ -159,19 +164,20 @@ test.concurrent("connections that ended in any way take no place", async (contex
     (connection) => connection.write(call.slice(0, 20)),
     () => {},
   ];
-  async function openAll(begin: (connection: RawConnection) => Promise<void>, hasAsked: boolean): Promise<void> {
-    for (const end of endings) {
-      const connection = connect();
-      await begin(connection);
-      if (hasAsked) {
-        expect((await connection.ask(call)).status).toBe(200);
+  for (const { begin } of ways) {
+    for (const hasAsked of [false, true]) {
+      for (const end of endings) {
+        const connection = connect();
+        await begin(connection);
+        if (hasAsked) expect((await connection.ask(call)).status).toBe(200);
+        end(connection);
+        await eventually("it is closed", () => {
+          vi.advanceTimersByTime(1_000);
+          return connection.ending !== null;
+        });
       }
-      end(connection);
-      await connection.closed;
     }
   }
-  // Each at a time has one connection, and one that the gateway does not know yet to be closed.
-  await Promise.all(ways.flatMap(({ begin }) => [openAll(begin, false), openAll(begin, true)]));
   expect(await metric(gateway, 'headgate_ext_auth_checks_total{outcome="overloaded"}')).toBe(0);
   await within("the end", gateway.close(), soonMs);
 });

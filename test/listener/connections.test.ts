@@ -4,73 +4,41 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
-import { cleanupOf, useCleanup } from "../support/cleanup.ts";
+import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { beforeReads, eventually, inFewTurns, within } from "../support/eventually.ts";
-import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import type { Overrides } from "../support/gateway.ts";
 import { upstreamConnections } from "../support/metrics.ts";
-import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { holdTimers } from "../support/timers.ts";
-import { startRawUpstream } from "../support/upstream.ts";
+import { stageRaw } from "../support/stage.ts";
+import { holdIntervals, holdTimers } from "../support/timers.ts";
 
-const ofFile = useCleanup();
+const cleanup = useCleanup();
 const get = "GET /v2/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n";
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-async function start(overrides: Overrides = {}, answer = ok, clock?: Clock, cleanup = ofFile) {
-  const upstream = cleanup(await startRawUpstream((socket) => void socket.write(answer)));
-  const gateway = await startTestGateway({
-    upstreamUrl: upstream.url,
-    overrides: { drain: { timeoutMs: 0 }, ...overrides },
-    ...(clock === undefined ? {} : { clock }),
-  });
-  cleanup(() => gateway.close());
-  const connect = (options = {}): RawConnection => {
-    return cleanup(new RawConnection(gateway.traffic.port, options));
-  };
-  return { upstream, gateway, connect };
-}
+const start = (overrides: Overrides = {}, answer = ok, clock?: Clock) =>
+  stageRaw(cleanup, (socket) => void socket.write(answer), overrides, clock);
 
-/** Far less than the default configuration's, which no test waits for. */
-const timeouts = { headMs: 200, keepAliveMs: 200 };
-
-// At the same time, because they wait.
-test.concurrent("a connection that says nothing is closed after the head's time, without a byte; a proxy's is kept", async (context) => {
+// Heads that are late, and connections that are idle: conformance/timeouts.test.ts.
+test("a connection that says nothing is closed after the head's time, without a byte; a proxy's is kept", async () => {
+  holdIntervals(cleanup);
+  const clock = new FakeClock();
   const clientAddress = { trustedProxies: ["127.0.0.1/32"] };
-  const { connect } = await start({ timeouts: { headMs: 200 }, clientAddress }, ok, undefined, cleanupOf(context));
-  const proxy = connect();
-  const client = connect({ localAddress: "127.0.0.2" });
+  const { connect } = await start({ timeouts: { headMs: 5_000 }, clientAddress }, ok, clock);
+  const [proxy, client] = [connect(), connect({ localAddress: "127.0.0.2" })];
+  for (const passedMs of [0, 4_999]) {
+    clock.advance(passedMs);
+    vi.advanceTimersByTime(1_000);
+    // It is accepted after the others, and answered after they were looked at.
+    expect((await connect().ask(get)).status).toBe(200);
+    expect(client.ending).toBeNull();
+  }
+  clock.advance(1);
+  vi.advanceTimersByTime(1_000);
   await within("the connection ends", client.closed);
   expect(client.receivedBytes).toBe(0);
   expect((await proxy.ask(get)).status).toBe(200);
-});
-
-test.concurrent("a head that comes a byte at a time is answered 408 when its time is over, however steadily it comes", async (context) => {
-  const { connect, upstream } = await start({ timeouts }, ok, undefined, cleanupOf(context));
-  const client = connect();
-  const drip = setInterval(() => client.write("x"), 20);
-  cleanupOf(context)(() => clearInterval(drip));
-  expect((await client.ask("GET /v2/")).status).toBe(408);
-  await within("the connection ends", client.closed);
-  expect(client.rest).toBe("");
-  expect(upstream.bytes()).toBe("");
-});
-
-test.concurrent("the second request of a connection has no longer for its head than the first", async (context) => {
-  const { connect } = await start({ timeouts: { headMs: 200 } }, ok, undefined, cleanupOf(context));
-  const client = connect();
-  expect((await client.ask(get)).status).toBe(200);
-  expect((await client.ask("GET /v2/x HTTP/1.1\r\n")).status).toBe(408);
-});
-
-test.concurrent("an idle connection is closed after the keep-alive time, without a byte", async (context) => {
-  const { connect } = await start({ timeouts }, ok, undefined, cleanupOf(context));
-  const client = connect();
-  const { rawHeaders } = await client.ask(get);
-  expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
-  expect(await within("the connection ends", client.closed)).toBe("end");
-  expect(client.rest).toBe("");
 });
 
 /** Of the accepted end of each connection: 2 is keepalive, with the hundredths of a second until its next probe. */
@@ -92,7 +60,7 @@ test("a silent connection is kept known to what is in between: TCP keepalive on 
   const { gateway } = await start({ extAuth: { http, grpc: http, trustedCallers: ["127.0.0.1"] } });
   const ports = [gateway.traffic.port, gateway.admin.port, gateway.extAuth?.port, gateway.grpc?.port];
   const clients = ports.map((port) => new RawConnection(port ?? 0));
-  ofFile(() => {
+  cleanup(() => {
     for (const client of clients) client.destroy();
   });
   let timers = tcpTimers([]);
@@ -106,8 +74,7 @@ test("a silent connection is kept known to what is in between: TCP keepalive on 
 });
 
 test("a request that has arrived when the time of its connection is over is served", async () => {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  ofFile(() => void vi.useRealTimers());
+  holdIntervals(cleanup);
   const clock = new FakeClock();
   const { connect } = await start({ timeouts: { keepAliveMs: 1_000 } }, ok, clock);
   const client = connect();
@@ -121,7 +88,7 @@ test("a request that has arrived when the time of its connection is over is serv
 });
 
 test("good clients are served while a hundred slow ones are timed out", async () => {
-  holdTimers(ofFile);
+  holdTimers(cleanup);
   const { connect } = await start({ timeouts: { headMs: 60_000 }, listen: { maxRequestsPerConnection: 1_000_000 } });
   const slow = Array.from({ length: 100 }, () => connect());
   for (const client of slow) client.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");

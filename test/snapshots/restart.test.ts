@@ -12,6 +12,7 @@ import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { scratchFolder } from "../support/scratch.ts";
+import { holdIntervals } from "../support/timers.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -162,8 +163,7 @@ test("without a file there is a line, too, and a failed start leaves the file of
 
 /** Starts a gateway that writes a snapshot when the test says so. */
 async function startHeld() {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  cleanup(() => void vi.useRealTimers());
+  holdIntervals(cleanup);
   const clock = processClock(wallMs, 5_000);
   const started = await start({ clock });
   const figure = (name: string) => metric(started.gateway, `headgate_snapshot_${name}`);

@@ -21,3 +21,9 @@ export function holdTimers(cleanup: Cleanup): void {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"], shouldAdvanceTime: true });
   cleanup(() => void vi.useRealTimers());
 }
+
+/** From now on, only `vi.advanceTimersByTime` moves what `setInterval` sets: connections are looked at when the test says so. */
+export function holdIntervals(cleanup: Cleanup): void {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  cleanup(() => void vi.useRealTimers());
+}

@@ -3,8 +3,10 @@
 import { once } from "node:events";
 import { constants } from "node:http2";
 import type { Socket } from "node:net";
-import { describe, expect, test } from "vitest";
-import { type Cleanup, cleanupOf, useCleanup } from "../support/cleanup.ts";
+import { describe, expect, test, vi } from "vitest";
+import type { Clock } from "../../src/core/clock.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually, stallMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
@@ -23,25 +25,26 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { scaled } from "../support/runs.ts";
 import { response, stageHttp, stageRaw } from "../support/stage.ts";
+import { holdIntervals } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
 
-const ofFile = useCleanup();
+const cleanup = useCleanup();
 const withTls = useTls();
 const lowerCase = (name: string): string => name.toLowerCase();
 
-async function start(options: Overrides = {}, respond?: Parameters<typeof stageHttp>[1], cleanup = ofFile) {
+async function start(options: Overrides = {}, respond?: Parameters<typeof stageHttp>[1]) {
   const { ca, overrides } = withTls(options);
   const staged = await stageHttp(cleanup, respond, overrides);
-  return { ...staged, ...clients(staged.gateway, ca, cleanup) };
+  return { ...staged, ...clients(staged.gateway, ca) };
 }
 
-async function startRaw(onData: (socket: Socket, data: Buffer) => void, options: Overrides = {}, cleanup = ofFile) {
+async function startRaw(onData: (socket: Socket, data: Buffer) => void, options: Overrides = {}, clock?: Clock) {
   const { ca, overrides } = withTls(options);
-  const staged = await stageRaw(cleanup, onData, overrides);
-  return { ...staged, ...clients(staged.gateway, ca, cleanup) };
+  const staged = await stageRaw(cleanup, onData, overrides, clock);
+  return { ...staged, ...clients(staged.gateway, ca) };
 }
 
-function clients({ traffic }: TestGateway, ca: string, cleanup: Cleanup) {
+function clients({ traffic }: TestGateway, ca: string) {
   return {
     ca,
     client: () => new Http2Client(traffic.port, ca, cleanup),
@@ -299,42 +302,68 @@ test("a body kept in DATA frames of one byte is reset with ENHANCE_YOUR_CALM, an
 });
 
 describe("time, and the end", () => {
-  // The time for a head is longer than a handshake takes on a busy machine.
-  test.concurrent("a connection without a request is closed after the head's time, with a GOAWAY; a proxy's is kept", async (context) => {
+  /** Its connections are looked at by `look` alone, after so much more time. */
+  async function stageHeld(overrides: Overrides, answer: string) {
+    holdIntervals(cleanup);
+    const clock = new FakeClock();
+    const staged = await startRaw((socket) => void socket.write(answer), overrides, clock);
+    const look = (passedMs: number): void => {
+      clock.advance(passedMs);
+      vi.advanceTimersByTime(1_000);
+    };
+    return { ...staged, look };
+  }
+  const isConnected = (one: FrameClient) => eventually("it is connected", () => one.of(frameTypes.settings).length > 1);
+
+  test("a connection without a request is closed after the head's time, with a GOAWAY; a proxy's is kept", async () => {
     const clientAddress = { trustedProxies: ["127.0.0.1/32"] };
-    const { frames, gateway } = await start(
-      { timeouts: { headMs: stallMs }, clientAddress },
-      undefined,
-      cleanupOf(context),
-    );
+    const { frames, gateway, look } = await stageHeld({ timeouts: { headMs: 5_000 }, clientAddress }, response("ok"));
     const proxy = frames();
     const one = frames({ localAddress: "127.0.0.2" });
-    // Long before the default configuration's time is over.
+    await isConnected(proxy);
+    await isConnected(one);
+    look(4_999);
+    proxy.headers(1, get());
+    expect(await proxy.ended(1)).toBe("whole");
+    expect(one.goaways).toEqual([]);
+    look(1);
     await eventually("it is closed", () => one.isClosed);
     expect(one.goaways).toEqual([constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_NO_ERROR]);
     await eventually("it is gone", async () => (await connections(gateway)) === 1);
-    proxy.headers(1, get());
-    expect(await proxy.ended(1)).toBe("whole");
+    proxy.headers(3, get());
+    expect(await proxy.ended(3)).toBe("whole");
     expect(proxy.goaways).toEqual([]);
   });
 
-  test.concurrent("a connection that is idle after a request is closed after the keep-alive time, even if it stays half-open", async (context) => {
-    const { frames, gateway } = await start({ timeouts: { keepAliveMs: 300 } }, undefined, cleanupOf(context));
+  test("a connection that is idle after a request is closed after the keep-alive time, even if it stays half-open", async () => {
+    const { frames, gateway, look } = await stageHeld({ timeouts: { keepAliveMs: 5_000 } }, response("ok"));
     const one = frames();
     one.socket.allowHalfOpen = true;
     one.headers(1, get());
+    expect(await one.ended(1)).toBe("whole");
+    look(4_999);
+    one.headers(3, get());
+    expect(await one.ended(3)).toBe("whole");
+    expect(one.goaways).toEqual([]);
+    look(5_000);
     await eventually("it is told", () => one.goaways.length === 2);
     expect(one.goaways).toEqual([constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_NO_ERROR]);
     await eventually("it is gone", async () => (await connections(gateway)) === 0);
   });
 
-  test.concurrent("a head that is not complete after the head's time ends the connection, even while another request waits", async (context) => {
-    const { frames, gateway } = await startRaw(() => {}, { timeouts: { headMs: stallMs } }, cleanupOf(context));
+  test("a head that is not complete after the head's time ends the connection, even while another request waits", async () => {
+    const { frames, gateway, look } = await stageHeld({ timeouts: { headMs: 1_000 } }, "");
     const one = frames();
-    await eventually("it is connected", () => one.of(frameTypes.settings).length > 1);
+    await isConnected(one);
     one.headers(1, get());
     one.send(frameTypes.headers, 1, 3, literals(get()).subarray(0, 20));
-    await eventually("it is closed", () => one.isClosed);
+    let passedMs = 0;
+    await eventually("it is closed", () => {
+      look(500);
+      passedMs += 500;
+      return one.isClosed;
+    });
+    expect(passedMs).toBeGreaterThan(1_000);
     expect(one.goaways).toEqual([constants.NGHTTP2_ENHANCE_YOUR_CALM]);
     await eventually("it is gone", async () => (await connections(gateway)) === 0);
   });

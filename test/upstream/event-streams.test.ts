@@ -9,6 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import type { Overrides } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { request, stageRaw } from "../support/stage.ts";
+import { holdIntervals } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
 
 const cleanup = useCleanup();
@@ -22,8 +23,7 @@ async function stage(
   overrides: Overrides = {},
   answer: (socket: Socket) => void = (socket) => void socket.write(head),
 ) {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  cleanup(() => void vi.useRealTimers());
+  holdIntervals(cleanup);
   const clock = new FakeClock();
   const staged = await stageRaw(cleanup, answer, overrides, clock);
   return {

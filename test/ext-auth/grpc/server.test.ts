@@ -2,15 +2,16 @@
 import { once } from "node:events";
 import type { ClientHttp2Session } from "node:http2";
 import { connect, type Socket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { TextWrites } from "../../../src/exchange/socket-writes.ts";
 import type { GrpcCall, GrpcMethod } from "../../../src/ext-auth/grpc/call.ts";
 import type { GrpcConnections, GrpcServerOptions, GrpcTimes } from "../../../src/ext-auth/grpc/connection.ts";
 import { GrpcServer } from "../../../src/ext-auth/grpc/start.ts";
-import { type Cleanup, cleanupOf, useCleanup } from "../../support/cleanup.ts";
-import { eventually, stallMs, within } from "../../support/eventually.ts";
+import { type Cleanup, useCleanup } from "../../support/cleanup.ts";
+import { eventually, within } from "../../support/eventually.ts";
 import { code, endHeaders, endStream, frameTypes, frame as http2Frame, literals } from "../../support/http2-frames.ts";
+import { holdTimers } from "../../support/timers.ts";
 import { call, callRaw, frame, openClient, openSession } from "./client.ts";
 import { healthCheck } from "./protocol.ts";
 
@@ -190,41 +191,46 @@ test("an error of ours ends the call, not the server", async () => {
   expect(String(failures)).toContain("secret");
 });
 
-// Times that are over only after the call has arrived, on a busy machine too. These tests wait, and so they wait together.
-test.concurrent("an answer that comes too late is none", async (context) => {
-  const cleanup = cleanupOf(context);
+/** What becomes of a call when time passes, some of it at each look. */
+async function later(reply: ReturnType<typeof callRaw>): ReturnType<typeof callRaw> {
+  let isOver = false;
+  void reply.finally(() => {
+    isOver = true;
+  });
+  await eventually("the reply", () => {
+    vi.advanceTimersByTime(1_000);
+    return isOver;
+  });
+  return reply;
+}
+
+test("an answer that comes too late is none", async () => {
+  holdTimers(cleanup);
   const calls: GrpcCall[] = [];
   const { port } = await startServer(cleanup, (_message, call) => void calls.push(call));
   const session = await openSession(cleanup, port);
-  const reply = await callRaw(session, path, [frame(empty)], { fields: { "grpc-timeout": `${stallMs}m` } });
-  expect(reply).toMatchObject({ grpcStatus: "4", resetCode: 0 });
+  const reply = callRaw(session, path, [frame(empty)], { fields: { "grpc-timeout": "4S" } });
+  await eventually("the call arrives", () => calls.length === 1);
+  expect(await later(reply)).toMatchObject({ grpcStatus: "4", resetCode: 0 });
   expect(calls[0]?.isOver).toBe(true);
   calls[0]?.reply(serving);
 });
 
-test.concurrent("a message that takes too long to arrive is given up", async (context) => {
-  const cleanup = cleanupOf(context);
-  const { port } = await startServer(cleanup, undefined, { headTimeoutMs: stallMs });
-  const session = await openSession(cleanup, port);
-  const reply = await within("the end", callRaw(session, path, [frame(empty, 0, 9)], { ends: false }));
-  expect(reply).toMatchObject({ grpcStatus: "4" });
-});
-
-test.concurrent("an answer may take longer than a message", async (context) => {
-  const cleanup = cleanupOf(context);
+test("a message that takes too long to arrive is given up, and an answer may take longer", async () => {
+  holdTimers(cleanup);
   const calls: GrpcCall[] = [];
-  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call), { headTimeoutMs: stallMs });
+  const { port } = await startServer(cleanup, (_message, call) => void calls.push(call));
   const session = await openSession(cleanup, port);
   const reply = callRaw(session, path, [frame(empty)]);
   await eventually("the call arrives", () => calls.length === 1);
   // It began later, and so it tells that the time of the first one is over.
-  expect(await callRaw(session, path, [frame(empty, 0, 9)], { ends: false })).toMatchObject({ grpcStatus: "4" });
+  const late = callRaw(session, path, [frame(empty, 0, 9)], { ends: false });
+  expect(await later(late)).toMatchObject({ grpcStatus: "4" });
   calls[0]?.reply(serving);
   expect(await reply).toMatchObject({ grpcStatus: "0" });
 });
 
-test.concurrent("a caller that keeps its side open behind the end of its connection is closed", async (context) => {
-  const cleanup = cleanupOf(context);
+test("a caller that keeps its side open behind the end of its connection is closed", async () => {
   const { port } = await startServer(cleanup, undefined, { keepAliveTimeoutMs: 30 });
   const socket = await halfOpen(cleanup, port);
   await once(socket, "end");
