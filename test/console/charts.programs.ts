@@ -188,7 +188,9 @@ describe.skipIf(noBrowser)("the charts of the console", () => {
     const bands = page.locator(".chart path.failed");
     expect([await bands.count(), await bands.getAttribute("d")]).toEqual([1, "M10 0h1V100h-1z"]);
     await page
-      .getByText(/^critical The upstream has failed .* of requests since (?:\d+ \w+, )?\d+:\d+:\d+: connection refused\.$/)
+      .getByText(
+        /^critical The upstream has failed .* of requests since (?:\d+ \w+, )?\d+:\d+:\d+: connection refused\.$/,
+      )
       .waitFor();
   });
 

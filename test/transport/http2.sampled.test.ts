@@ -8,7 +8,7 @@ import type { Clock } from "../../src/core/clock.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
-import { eventually, stallMs, within } from "../support/eventually.ts";
+import { eventually, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { answerOf, Http2Client } from "../support/http2-client.ts";
 import {
