@@ -20,6 +20,18 @@ test("the label has the version of the package, and the user is a number that is
   expect(/^USER (\d+):\d+$/m.exec(last)?.[1]).toBe("1000");
 });
 
+test("both stages take commit and date, and each workflow that builds the image passes them", () => {
+  for (const name of ["COMMIT", "DATE"]) {
+    const [, ...stages] = dockerfile.split("\nFROM ");
+    expect(stages.map((stage) => stage.includes(`\nARG ${name}\n`))).toEqual([true, true]);
+    for (const workflow of ["test", "release"]) {
+      const text = readFileSync(new URL(`../../.github/workflows/${workflow}.yaml`, import.meta.url), "utf8");
+      const builds = text.replaceAll("\\\n", "").match(/docker (?:buildx )?build .*/g) ?? [];
+      expect(builds.map((build) => build.includes(`--build-arg ${name}="$(git `))).toEqual([true]);
+    }
+  }
+});
+
 test("every folder that is written can be written by group 0, which any user of such a platform has", () => {
   const folders = /^RUN install -d -m 770 -o 1000 -g 0 (.*)$/m.exec(dockerfile)?.[1]?.split(" ") ?? [];
   const named = [...dockerfile.matchAll(/^(?:VOLUME |ENV HEADGATE_ADMIN_SOCKET=)(\/[\w/]+?)(?:\/admin\.sock)?$/gm)];
