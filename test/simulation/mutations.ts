@@ -172,8 +172,8 @@ export const mutations: readonly Mutation[] = [
     [
       [
         rules,
-        "const result = await this.#write(entry);",
-        "this.#options.onForgiven([{ name, seq: Math.floor(this.#wallMs * 1000) }], this.#version); const result = await this.#write(entry);",
+        "const result = await this.#write(entry, (",
+        "this.#options.onForgiven([{ name, seq: Math.floor(this.#wallMs * 1000) }], this.#version); const result = await this.#write(entry, (",
       ],
     ],
     forgives,

@@ -169,12 +169,15 @@ export class SharedRules {
     // Later than one that was read before, by another clock.
     const before = this.#known.get(forgivenEntry(name, 0, 0).name)?.endsMs ?? 0;
     const entry = forgivenEntry(name, Math.max(before + 1, Math.ceil(this.#wallMs) + forgivenForMs), 0);
-    const result = await this.#write(entry);
+    const take = (revision: number, untold: Known["untold"]): void => {
+      this.#keep({ ...entry, revision, untold });
+      this.#options.onForgiven([{ name, seq: revision }], this.#version);
+    };
+    const result = await this.#write(entry, (revision) => take(revision, null));
     const isShared = result?.outcome === "written";
-    this.#keep({ ...entry, revision: isShared ? result.revision : 0, untold: isShared ? null : "alone" });
-    this.#options.onForgiven([{ name, seq: isShared ? result.revision : 0 }], this.#version);
     // What was written before it may have been forgiven elsewhere.
     if (isShared) await this.#readNext();
+    else take(0, "alone");
     return isShared;
   }
 
@@ -245,15 +248,17 @@ export class SharedRules {
     if (state === "read") this.#firstRead.resolve();
   }
 
-  /** Resolves with null if there is no answer in time. */
-  #call(operation: RulesOperation): Promise<RulesAnswer | null> {
+  /** Resolves with null if there is no answer in time. `onAnswer`: called with it before the next one is looked at. */
+  #call(operation: RulesOperation, onAnswer?: (answer: RulesAnswer) => void): Promise<RulesAnswer | null> {
     const { link, clock, timers, origin } = this.#options;
     const shard = this.#shard;
     if (shard === -1 || this.#isClosed) return Promise.resolve(null);
     if (operation.operation === "write") this.#mustReadAll = true;
     const args = encodeRulesCall(operation, { origin, known: this.#highest, wallMs: this.#wallMs });
     return new Promise((resolve) => {
+      let isOverdue = false;
       const overdue = afterStoreTime({ clock, timers }, overdueMs, () => {
+        isOverdue = true;
         resolve(null);
         link.reconnect(shard);
       });
@@ -263,6 +268,7 @@ export class SharedRules {
         // What cannot be written is written after a later reading.
         if (answer === null && operation.operation === "read")
           this.#become("away", failure ?? { kind: "failed", detail: "an answer that is not the script's" });
+        if (answer !== null && !isOverdue) onAnswer?.(answer);
         resolve(answer);
       });
     });
@@ -437,10 +443,16 @@ export class SharedRules {
     if (id !== null && known.text !== "") this.#options.onRules({ set: [], removed: [id] }, false);
   }
 
-  /** Resolves with null if it is not known whether it is written. */
-  async #write(entry: WrittenEntry): Promise<WriteOutcome | null> {
+  /**
+   * Resolves with null if it is not known whether it is written. `onWritten`: called with the revision before anything is read that
+   * has the entry. Otherwise its reading would take it for one of another gateway.
+   */
+  async #write(entry: WrittenEntry, onWritten?: (revision: number) => void): Promise<WriteOutcome | null> {
     for (;;) {
-      const answer = await this.#call({ operation: "write", entries: [entry] });
+      const answer = await this.#call({ operation: "write", entries: [entry] }, (written) => {
+        const [result] = resultsOf(written);
+        if (result?.outcome === "written") onWritten?.(result.revision);
+      });
       const result = answer === null ? undefined : resultsOf(answer)[0];
       if (result === undefined) return null;
       if (result.outcome !== "full") this.#highest = Math.max(this.#highest, result.revision);
@@ -450,10 +462,12 @@ export class SharedRules {
   }
 
   async #change(entry: Entry, expected: Expected): Promise<RuleWriteResult> {
-    const shared = await this.#write({ ...entry, expected });
+    const shared = await this.#write({ ...entry, expected }, (revision) => {
+      this.#keep({ ...entry, revision, untold: null });
+    });
     const result = shared ?? this.#allow(entry, expected);
     if (result.outcome !== "written") return result;
-    this.#keep({ ...entry, revision: result.revision, untold: shared === null ? "alone" : null });
+    if (shared === null) this.#keep({ ...entry, revision: result.revision, untold: "alone" });
     return { ...result, isShared: shared !== null };
   }
 
