@@ -33,6 +33,9 @@ export interface GatewayProcess {
   turns(): Promise<TurnFigures>;
 }
 
+/** It ends a start that hangs. On a busy machine, a process that starts beside others takes long. */
+const startsWithinMs = 60_000;
+
 const unlimited = [
   "policies.0.limit=1000000",
   "listen.newConnectionsPerPeer=1000000",
@@ -89,8 +92,8 @@ export async function startGatewayProcess(
       });
     }
   };
-  const port = await within("the traffic listener", portOf("traffic"), 15_000);
-  const adminPort = await within("the admin listener", portOf("admin"), 15_000);
+  const port = await within("the traffic listener", portOf("traffic"), startsWithinMs);
+  const adminPort = await within("the admin listener", portOf("admin"), startsWithinMs);
   return {
     pid: child.pid ?? 0,
     port,
