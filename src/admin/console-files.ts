@@ -109,9 +109,8 @@ const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/)\n/gm;
 const indentation = /^(?: +|\n)/gm;
 const blanksOfStyles = /(?<=[{};,:])\s| (?=\{)/g;
 
-/** No template of the scripts has a text whose indentation means something. */
+/** No template of the scripts, and no text of the page, has an indentation that means something. */
 function sentOf(name: string, text: string): string {
-  if (name.endsWith(".html")) return text;
   const code = text.replaceAll(commentLines, "").replaceAll(indentation, "");
   return name.endsWith(".css") ? code.replaceAll(blanksOfStyles, "") : code;
 }

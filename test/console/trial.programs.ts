@@ -54,7 +54,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", () => {
       await banner.waitFor();
     }
     await banner.getByRole("button", { name: "Confirm …" }).click();
-    await dialog.getByText("nothing takes it back by itself any more").waitFor();
+    await dialog.getByText("The new configuration stays. From now on nothing takes it back by itself.").waitFor();
     await dialog.getByText("It holds at this gateway").waitFor();
     await dialog.getByRole("button", { name: "Confirm" }).click();
     await ended.getByText("the reload on trial was confirmed by ops").waitFor();

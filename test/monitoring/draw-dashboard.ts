@@ -8,8 +8,9 @@ import type { Prometheus, Series } from "./prometheus.ts";
 import { openScene } from "./scene.ts";
 
 const images = new URL("../../docs/images/", import.meta.url);
-const scrapeSeconds = 2;
-const rateSeconds = 12;
+// Short, so that a picture of 45 s shows what an hour does.
+const scrapeSeconds = 1;
+const rateSeconds = 6;
 
 interface TimeRange {
   readonly startSeconds: number;
@@ -17,7 +18,7 @@ interface TimeRange {
   readonly stepSeconds: number;
 }
 
-const seconds = Number(process.argv[2] ?? 300);
+const seconds = Number(process.argv[2] ?? 45);
 const open: (() => unknown)[] = [];
 try {
   const scene = await openScene(

@@ -25,6 +25,8 @@ const columnPx = 50;
 const rowPx = 34;
 const gapPx = 6;
 const timeLabelPx = 30;
+/** Between two labels of an axis. */
+const timeSteps = [10, 30, 60, 300, 900];
 const palette = ["#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#e0b400", "#37872d"];
 /** Grafana's colour `text` in its dark theme. */
 const textColor = "#ccccdc";
@@ -123,15 +125,13 @@ function chart({ panel, lines }: DrawnPanel, { w, h }: Box, seconds: number): st
       `<line x1="${plot.x}" x2="${plot.x + plot.w}" y1="${round(y(mark))}" y2="${round(y(mark))}" stroke="#2b2e35"/>` +
       `<text x="${plot.x - 6}" y="${round(y(mark) + 4)}" text-anchor="end" fill="#8e8e99">${written(mark, unit)}</text>`,
   );
-  const minutePx = (60 / seconds) * plot.w;
-  const minutes = Array.from({ length: Math.floor(seconds / 60) + 1 }, (_, i) => i);
-  const times = minutes
-    .filter((i) => i % Math.ceil(timeLabelPx / minutePx) === 0)
-    .map((i) => {
-      const at = round(plot.x + i * minutePx);
-      // In the middle of the axis' end, the first would stand under the label of zero.
-      return `<text x="${at}" y="${plot.y + plot.h + 14}" text-anchor="${i === 0 ? "start" : "middle"}" fill="#8e8e99">${i}:00</text>`;
-    });
+  const stepSeconds = timeSteps.find((step) => (step / seconds) * plot.w >= timeLabelPx) ?? 3600;
+  const times = Array.from({ length: Math.floor(seconds / stepSeconds) + 1 }, (_, i) => {
+    const at = round(plot.x + ((i * stepSeconds) / seconds) * plot.w);
+    // In the middle of the axis' end, the first would stand under the label of zero.
+    const anchor = i === 0 ? "start" : "middle";
+    return `<text x="${at}" y="${plot.y + plot.h + 14}" text-anchor="${anchor}" fill="#8e8e99">${clockText(i * stepSeconds)}</text>`;
+  });
   const paths = lines.map((line, i) => {
     const color = colorOf(panel, line.name, i);
     const top = polyline(tops[i] ?? [], x, y);
@@ -200,6 +200,11 @@ function laidOut(panel: DashboardPanel, lines: readonly Line[], w: number) {
 
 function colorOf(panel: DashboardPanel, name: string, i: number): string {
   return fixedColorOf(panel, name) ?? palette[i % palette.length] ?? textColor;
+}
+
+/** Minutes and seconds. */
+function clockText(seconds: number): string {
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
 function round(value: number): number {

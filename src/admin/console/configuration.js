@@ -61,12 +61,8 @@ function Losses({ reset, loosened }) {
 
 function Changes({ changes, before = "Before", now = "Now" }) {
   if (changes.length === 0) return null;
-  return html`
-    <${Wide} label="Changes" columns=${["Key", before, now]}>
-      ${changes.map(({ key, from, to }) => {
-        return html`<tr><th scope="row" class="key">${key}</th><td class="key half">${from ?? "–"}</td><td class="key half">${to ?? "–"}</td></tr>`;
-      })}
-    <//>`;
+  const rows = changes.map(({ key, from, to }) => [key, from ?? "–", to ?? "–"]);
+  return html`<${KeyTable} label="Changes" columns=${["Key", before, now]} rows=${rows} />`;
 }
 
 /** The keys that a trial had changed, which was taken back: what the file has now was not read again. */
@@ -90,7 +86,10 @@ function Values({ config: { values, origins }, filter, stale }) {
   const noteOf = (place) => place && (place.source === "file" && place.place ? "" : place.text);
   const rows = leavesOf(values, "").map(([key, value]) => [key, value, placeOf(key)]);
   if (filter !== "")
-    return html`<${ValueTable} label="Values" rows=${rows.filter((row) => row.slice(0, 2).some((text) => text.includes(filter)))} />`;
+    return valueTable(
+      "Values",
+      rows.filter((row) => row.slice(0, 2).some((text) => text.includes(filter))),
+    );
   const defaults = rows.filter(([, , place]) => place === null);
   const blocks = yamlOf(values, (key) => noteOf(placeOf(key)), "")
     .map((line) => `${line}\n`)
@@ -100,15 +99,21 @@ function Values({ config: { values, origins }, filter, stale }) {
     <pre class="yaml" tabindex="0" role="region" aria-label="Values that were set">${blocks.map((block) => html`<code>${block}</code>`)}</pre>
     <details>
       <summary>${count(defaults.length)} defaults</summary>
-      <${ValueTable} label="Defaults" rows=${defaults} />
+      ${valueTable("Defaults", defaults)}
     </details>`;
 }
 
-function ValueTable({ label, rows }) {
+function valueTable(label, values) {
+  const rows = values.map(([key, value, from]) => [key, value, from?.text ?? "default", from?.place]);
+  return html`<${KeyTable} label=${label} columns=${["Key", "Value", "From"]} rows=${rows} />`;
+}
+
+/** `rows`: of each key two texts, and what the second stands for in full. */
+function KeyTable({ label, columns, rows }) {
   return html`
-    <${Wide} label=${label} columns=${["Key", "Value", "From"]}>
-      ${rows.map(([key, value, from]) => {
-        return html`<tr key=${key} class=${from ? "" : "quiet"}><th scope="row" class="key">${key}</th><td class="key half">${value}</td><td class="half" title=${from?.place}>${from?.text ?? "default"}</td></tr>`;
+    <${Wide} label=${label} columns=${columns}>
+      ${rows.map(([key, one, other, full]) => {
+        return html`<tr key=${key}><th scope="row" class="key">${key}</th><td class="key half">${one}</td><td class="key half" title=${full}>${other}</td></tr>`;
       })}
     <//>`;
 }

@@ -1,22 +1,10 @@
 // What happens now, and in the last minutes. What is wrong stands first.
 import { Chart, padded, rangeOf } from "./chart.js";
 import * as colors from "./colors.js";
-import {
-  bytes,
-  clientLink,
-  count,
-  failureText,
-  instant,
-  latency,
-  percent,
-  requestLink,
-  rounded,
-  span,
-  words,
-} from "./format.js";
+import { bytes, count, failureText, instant, latency, percent, requestLink, rounded, span, words } from "./format.js";
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
-import { Empty, Instant, number, Reason, Wide } from "./parts.js";
+import { ClientLink, Empty, Failures, Instant, number, Reason, Wide } from "./parts.js";
 import { countsOf, kindOf, recentOf, sum, total, upstreamFailuresIn } from "./problems.js";
 import { mostOf, rowsOf } from "./refusals.js";
 import { readMetrics } from "./routes.js";
@@ -30,7 +18,7 @@ export function NowView({ session }) {
     <${Problems} problems=${problems} refusals=${useStream(events).refusals} nowMs=${api.clock.nowMs()} />
     ${session.trialEnd}
     <${Figures} session=${session} countersUsed=${metrics.value?.countersUsed ?? null} />
-    ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}
+    ${history.value === null && html`<${Failures} error=${history.error} />`}
     <div class="now charts">
       ${history.value !== null && html`<${History} history=${history.value} />`}
       <${RecentRefusals} events=${events} />
@@ -59,9 +47,9 @@ function MostOf({ kind, rows, nowMs }) {
     nowMs,
   );
   if (most === undefined) return null;
-  const { client, key, policy, reason } = most;
+  const { policy, reason } = most;
   const cause = reason === "throttled" ? `by policy ${policy?.policy}` : `(${words(reason)})`;
-  return html` Most of them, as far as this page has heard: <a href=${clientLink(key ?? `client:${client}`)}>${client}</a> ${cause}.`;
+  return html` Most of them, as far as this page has heard: <${ClientLink} request=${most} /> ${cause}.`;
 }
 
 function Figures({ session: { status, history }, countersUsed }) {
@@ -197,14 +185,15 @@ export function RefusalTable({ refusals, known = rowsOf(refusals), rows = known.
 
 /** Of one client with one reason. A button shows its other requests. */
 function RefusalRow({ row: { requests, first, count: all }, isNamed, isOpen, onOpen }) {
-  const [{ at, id, status, reason, client, key, method, path }, ...others] = requests;
+  const [last, ...others] = requests;
+  const { at, id, status, reason, method, path } = last;
   return html`<tr>
       <td class="short"><${Instant} at=${at} /></td>
       <td class="short lesser">${all > 1 && html`<${Instant} at=${first} />`}</td>
       <td class="number">${all === 1 ? "1" : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${onOpen}>${count(all)}</button>`}</td>
       <td class="short">${status}</td>
       <td class="short second"><${Reason} reason=${reason} /></td>
-      ${isNamed && html`<th scope="row" class="short"><a href=${clientLink(key ?? `client:${client}`)}>${client}</a></th>`}
+      ${isNamed && html`<th scope="row" class="short"><${ClientLink} request=${last} /></th>`}
       <td class="path">${method} ${path}</td>
       <td class="short full"><${RequestId} id=${id} /></td>
     </tr>

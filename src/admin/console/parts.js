@@ -1,6 +1,6 @@
 // Small elements that several views use.
 import * as colors from "./colors.js";
-import { fullInstant, instant, secondsIn, span, words } from "./format.js";
+import { clientLink, fullInstant, instant, secondsIn, span, words } from "./format.js";
 import { html, useLayoutEffect, useRef, useState } from "./html.js";
 
 /**
@@ -65,6 +65,11 @@ export function Until({ at, nowMs }) {
 export function When({ at, nowMs }) {
   const seconds = Math.ceil((Date.parse(at) - nowMs) / 1000);
   return html`<${Instant} at=${at} /> (${seconds > 0 ? `in ${span(seconds)}` : `${span(-seconds)} ago`})`;
+}
+
+/** To whom a request was charged; without a key, that is its address. */
+export function ClientLink({ request: { client, key } }) {
+  return html`<a href=${clientLink(key ?? `client:${client}`)}>${client}</a>`;
 }
 
 /** Without a reason, the upstream failed after the head. */

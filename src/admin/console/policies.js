@@ -4,7 +4,7 @@ import * as colors from "./colors.js";
 import { count, percent, rateOf, rounded, words } from "./format.js";
 import { html } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Missing, number, Wide } from "./parts.js";
+import { Failures, Missing, number, Wide } from "./parts.js";
 
 export function PoliciesView({ session: { api, events } }) {
   const policies = usePoll(() => api.get("/api/policies"), 5_000);
@@ -15,7 +15,7 @@ export function PoliciesView({ session: { api, events } }) {
     <${Missing} ...${policies} />
     ${policies.value !== null && html`<${Table} answer=${policies.value} />`}
     ${policies.value !== null && history.value !== null && html`<${Charts} answer=${policies.value} history=${history.value} />`}
-    ${history.value === null && history.error !== null && html`<p class="failure">No history: ${history.error.message}</p>`}`;
+    ${history.value === null && html`<${Failures} error=${history.error} />`}`;
 }
 
 /** All with one scale, because they are mostly asked about the same requests. */

@@ -3,7 +3,7 @@ import { clientLink, count, encoded, span, words } from "./format.js";
 import { html, useState } from "./html.js";
 import { usePoll, useStream } from "./live.js";
 import { RefusalTable } from "./now.js";
-import { Instant, Missing, Reason, typed } from "./parts.js";
+import { ClientLink, Instant, Missing, Reason, typed } from "./parts.js";
 
 export function RequestsView({ session, about: id }) {
   const { api, events } = session;
@@ -30,12 +30,12 @@ export function RequestsView({ session, about: id }) {
 function Explained({ api, id, status: gateway }) {
   const request = usePoll(() => api.get(`/api/requests/${encoded(id)}`), 3_600_000);
   if (request.value === null) return html`<${Missing} ...${request} />`;
-  const { at, method, path, status, reason, client, key, policy, explanation, remedies, ...others } = request.value;
+  const { at, method, path, status, reason, key, policy, explanation, remedies, ...others } = request.value;
   const facts = [
     ["Answered", html`<${Instant} at=${at} />`],
     ["Request", html`<span class="path">${method} ${path}</span>`],
     ["Status", html`${status} · <${Reason} reason=${reason} />`],
-    ["Client", html`<a href=${clientLink(key ?? `client:${client}`)}>${client}</a>`],
+    ["Client", html`<${ClientLink} request=${request.value} />`],
     ["Subject", others.subject],
     ["X-Request-Id", others.requestId && `${others.requestId}${others.isRepeated ? ", as others before it" : ""}`],
     ["Asked by", others.source === "ext-auth" && "an ingress"],

@@ -130,8 +130,7 @@ const ends = {
     button: "Confirm",
     path: "/api/reload/confirm",
     said: "The new configuration stays.",
-    effect:
-      "The new configuration stays, and nothing takes it back by itself any more. What policies that it has replaced had counted is forgotten.",
+    effect: "From now on nothing takes it back by itself. What policies that it has replaced had counted is forgotten.",
   },
   takeBack: {
     title: "Take the reload on trial back?",
@@ -139,7 +138,7 @@ const ends = {
     path: "/api/reload/take-back",
     said: "The configuration from before is in force again.",
     effect:
-      "The configuration from before is in force from the next request on, with its counts. No connection is closed. The gateway ignores the file until it changes, or until you reload.",
+      "Its counts are as they were. No connection is closed. The gateway ignores the file until it changes, or until you reload.",
   },
 };
 
@@ -155,7 +154,7 @@ function EndDialog({ session, action, since, changed, changes, onEnd }) {
   };
   return html`
     <${Dialog} title=${title} button=${button} isDanger=${action === "takeBack"} act=${act} onEnd=${onEnd} session=${session}>
-      <p>${effect}</p>
+      <p>${said} ${effect}</p>
       <${Keys} changed=${changed} changes=${changes} />
       <${Reach} session=${session} isOwn=${true} />
     <//>`;
