@@ -25,8 +25,8 @@ try {
     cleanupTo((close) => void open.push(close)),
     scrapeSeconds,
   );
-  // The first rates need two scrapes.
-  const startSeconds = Date.now() / 1000 + 2 * scrapeSeconds;
+  // Before, rates are of less time than they are about.
+  const startSeconds = Date.now() / 1000 + rateSeconds;
   await scene.play(seconds * 1000);
   const endSeconds = Date.now() / 1000;
   const range = { startSeconds, endSeconds, stepSeconds: Math.max(1, Math.round(seconds / 120)) };

@@ -76,7 +76,9 @@ function stat({ panel, lines }: DrawnPanel, { w, h }: Box): string {
   const cells = lines.map(({ name, values }, i) => {
     const { text, color } = appearance(panel, reduced(panel, values));
     const label = lines.length === 1 ? "" : `<text x="${10 + i * each}" y="42" fill="#8e8e99">${escaped(name)}</text>`;
-    return `${label}<text x="${10 + i * each}" y="${h - 44}" font-size="26" font-weight="600" fill="${color}">${escaped(text)}</text>`;
+    // Grafana makes words smaller until they fit, too.
+    const size = Math.min(26, Math.floor((each - 6) / (0.66 * text.length)));
+    return `${label}<text x="${10 + i * each}" y="${h - 44}" font-size="${size}" font-weight="600" fill="${color}">${escaped(text)}</text>`;
   });
   const [line] = lines;
   const isWord = panel.fieldConfig?.defaults.mappings !== undefined;

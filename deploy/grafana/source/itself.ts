@@ -161,8 +161,13 @@ export const itself: readonly AnyPanelSpec[] = [
       "Reloads per second. `failed`: the configuration, or a file that it names, was wrong; what was in use before stays in use.",
     unit: "cps",
     width: 8,
+    noValue: "no reloads",
     queries: [
-      { expr: sumRate("headgate_config_reloads_total", gateway, "result"), legend: "{{result}}", color: reloadColors },
+      {
+        expr: `${sumRate("headgate_config_reloads_total", gateway, "result")} > 0`,
+        legend: "{{result}}",
+        color: reloadColors,
+      },
     ],
   },
   {
@@ -172,10 +177,11 @@ export const itself: readonly AnyPanelSpec[] = [
       "`on trial`: gateways whose configuration has to be confirmed; then what became of trials and why, within the last 5 minutes. `confirmed`: the new configuration stays. `taken_back`: the one before is in force again.",
     unit: "short",
     width: 8,
+    noValue: "none",
     queries: [
-      { expr: `sum(headgate_reload_on_trial{${gateway}})`, legend: "on trial", color: lines.first },
+      { expr: `sum(headgate_reload_on_trial{${gateway}}) > 0`, legend: "on trial", color: lines.first },
       {
-        expr: `sum by (reason, outcome) (increase(headgate_reload_trials_total{${gateway}}[5m]))`,
+        expr: `sum by (reason, outcome) (increase(headgate_reload_trials_total{${gateway}}[5m])) > 0`,
         legend: "{{reason}} {{outcome}}",
         color: trialColors,
       },
@@ -195,7 +201,8 @@ export const itself: readonly AnyPanelSpec[] = [
     description: "Keys of the configuration whose new values are not in force before a restart. The log names them.",
     unit: "short",
     width: 8,
-    queries: [{ expr: `headgate_config_restart_required{${gateway}}`, legend: "{{instance}}" }],
+    noValue: "none",
+    queries: [{ expr: `headgate_config_restart_required{${gateway}} > 0`, legend: "{{instance}}" }],
   },
   {
     kind: "stat",
@@ -227,7 +234,10 @@ export const itself: readonly AnyPanelSpec[] = [
     description: "Snapshots of the counters per second that could not be written. The log has the reason.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_snapshot_failures_total", gateway, "instance"), legend: "{{instance}}" }],
+    noValue: "none failed",
+    queries: [
+      { expr: `${sumRate("headgate_snapshot_failures_total", gateway, "instance")} > 0`, legend: "{{instance}}" },
+    ],
   },
   {
     kind: "chart",

@@ -61,8 +61,9 @@ export const limits: readonly AnyPanelSpec[] = [
       "Share of the requests that one client sends, if it sends more than half. Near 100 % behind a load balancer, the balancer is not in `clientAddress.trustedProxies`.",
     unit: "percentunit",
     width: 8,
+    noValue: "nobody sends more than half",
     max: 1,
-    queries: [{ expr: `headgate_busiest_client_ratio{${gateway}}`, legend: "{{instance}}" }],
+    queries: [{ expr: `headgate_busiest_client_ratio{${gateway}} > 0`, legend: "{{instance}}" }],
   },
   {
     kind: "chart",
@@ -90,7 +91,8 @@ export const limits: readonly AnyPanelSpec[] = [
       "Clients and networks that are counted as one key, because the memory for counters is full of exhausted keys. This should be zero; otherwise somebody uses up the quota of very many keys.",
     unit: "short",
     width: 8,
-    queries: [{ expr: `headgate_coarse_keys{${gateway}}`, legend: "{{instance}} {{policy}}" }],
+    noValue: "none",
+    queries: [{ expr: `headgate_coarse_keys{${gateway}} > 0`, legend: "{{instance}} {{policy}}" }],
   },
   {
     kind: "chart",
@@ -99,9 +101,10 @@ export const limits: readonly AnyPanelSpec[] = [
       "Admissions per second whose time was rounded up to a later one of the same key, because no memory was free for it. Those keys have their quota back a little later.",
     unit: "cps",
     width: 8,
+    noValue: "none",
     queries: [
       {
-        expr: sumRate("headgate_admissions_merged_total", gateway, "instance, policy"),
+        expr: `${sumRate("headgate_admissions_merged_total", gateway, "instance, policy")} > 0`,
         legend: "{{instance}} {{policy}}",
       },
     ],
@@ -122,7 +125,8 @@ export const limits: readonly AnyPanelSpec[] = [
       "Rules that were set while the gateway runs, by what they do; of several gateways, those of the one with the most. At most 10,000 are kept. `GET /api/rules` of the admin API lists them.",
     unit: "short",
     width: 8,
-    queries: [{ expr: `max by (action) (headgate_rules{${gateway}})`, legend: "{{action}}", color: ruleColors }],
+    noValue: "no rules",
+    queries: [{ expr: `max by (action) (headgate_rules{${gateway}}) > 0`, legend: "{{action}}", color: ruleColors }],
   },
   {
     kind: "chart",
@@ -131,9 +135,10 @@ export const limits: readonly AnyPanelSpec[] = [
       "Requests per second that were refused with 403, because a rule blocks the client, the token or the subject. Without an attack, a rule may cover more than it should.",
     unit: "reqps",
     width: 8,
+    noValue: "none blocked",
     queries: [
       {
-        expr: sumRate("headgate_refusals_total", `${gateway}, reason="blocked"`),
+        expr: `${sumRate("headgate_refusals_total", `${gateway}, reason="blocked"`)} > 0`,
         legend: "blocked requests",
         color: refusalColors.blocked,
       },
@@ -146,9 +151,10 @@ export const limits: readonly AnyPanelSpec[] = [
       "Keys per second whose counts were forgotten because an operator has forgiven them. A program that does so all the time turns the limit off.",
     unit: "cps",
     width: 8,
+    noValue: "none forgiven",
     queries: [
       {
-        expr: sumRate("headgate_forgiven_keys_total", gateway, "instance, policy"),
+        expr: `${sumRate("headgate_forgiven_keys_total", gateway, "instance, policy")} > 0`,
         legend: "{{instance}} {{policy}}",
       },
     ],

@@ -128,6 +128,7 @@ export const store: readonly AnyPanelSpec[] = [
       "Clients per second that were counted with their network, because a gateway had made `counters.redis.maxKeys` new keys. This should be zero; otherwise very many new clients come, or one changes its address all the time.",
     unit: "cps",
     width: 8,
-    queries: [{ expr: sumRate("headgate_store_coarse_total", gateway, "instance"), legend: "{{instance}}" }],
+    noValue: "none",
+    queries: [{ expr: `${sumRate("headgate_store_coarse_total", gateway, "instance")} > 0`, legend: "{{instance}}" }],
   },
 ];
