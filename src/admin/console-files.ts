@@ -105,7 +105,7 @@ export class ConsoleFiles {
 }
 
 /** A fifth of the files is for readers of the source, and not sent: comments with lines of their own, indentation, and blanks of styles. */
-const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/)\n/gm;
+const commentLines = /^ *(?:\/\/.*|\/\*[\s\S]*?\*\/|<!--.*-->)\n/gm;
 const indentation = /^(?: +|\n)/gm;
 const blanksOfStyles = /(?<=[{};,:])\s| (?=\{)/g;
 

@@ -37,7 +37,7 @@ describe.skipIf(noBrowser)("the console", () => {
     await page.getByRole("button", { name: "Reload …" }).click();
     await dialog.getByRole("row", { name: "policies.small.limit 3 2" }).waitFor();
     await dialog.getByText("Starts empty: other").waitFor();
-    await dialog.getByText(/^Throttled at once: 203\.0\.113\.8 \(\d of 3 used\)\.$/).waitFor();
+    await dialog.getByText(/^Throttled at once, with what they have used: 203\.0\.113\.8 \(2\)\.$/).waitFor();
     await dialog.getByRole("link", { name: "203.0.113.8" }).click();
     await page.getByRole("heading", { name: "203.0.113.8" }).waitFor();
     expect(await gateway.ask("203.0.113.8", 1)).toEqual([200]);

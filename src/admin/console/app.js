@@ -151,13 +151,13 @@ function SignedIn({ api, status: first, onSignOut }) {
   return html`
     <${Header} session=${session} current=${address.view} onSignOut=${() => onSignOut("")} />
     <main id="main" tabindex="-1" ref=${content}>
-      ${!session.canWrite && html`<p class="muted">You may read and change nothing: the buttons that change something need a token that may write.</p>`}
+      ${!session.canWrite && html`<p class="muted">You may read and change nothing: that needs a token that may write.</p>`}
       <${Trial} session=${session} />
       ${address.view.path !== "now" && session.trialEnd}
       <${View} key=${`${address.view.path} ${address.about}`} session=${session} about=${address.about} />
     </main>
-    <p class="unseen" role="status" aria-live="polite">${said}</p>
-    <p class=${done.isShown ? "done" : "unseen"} role="status" aria-live="polite">${done.text}</p>`;
+    <p class="unseen" role="status">${said}</p>
+    <p class=${done.isShown ? "done" : "unseen"} role="status">${done.text}</p>`;
 }
 
 function useAddress() {
@@ -185,13 +185,13 @@ function Header({ session, current, onSignOut }) {
   return html`
     <header>
       <a class="skip" href="#/${current.path}" onClick=${skip}>Skip to the content</a>
-      <p class="name"><span class="logo" aria-hidden="true"></span>Headgate</p>
-      <a class=${`state ${worst}`} href="#/now"><span class="dot"></span>${headlineOf(problems, countsOf(recentOf(history.value)))}</a>
+      <p class="name"><span class="logo"></span>Headgate</p>
+      <a class=${`state ${worst}`} href="#/now">${headlineOf(problems, countsOf(recentOf(history.value)))}</a>
       <${Stream} events=${session.events} api=${api} />
       <p class="caller">
         <span class="lesser">${status.version}</span>
         <span>${caller.name} (${caller.role === "write" ? "may write" : "may read"})</span>
-        ${api.hasToken && html`<button type="button" class="plain" onClick=${onSignOut}>Sign out</button>`}
+        ${api.hasToken && html`<button class="plain" onClick=${onSignOut}>Sign out</button>`}
       </p>
       <nav aria-label="Views">
         ${views.map(({ path, name }) => {
@@ -211,5 +211,5 @@ function Stream({ events, api }) {
   useTick(1_000);
   const seconds = Math.floor((localMs() - api.heardMs) / 1000);
   return html`<span class=${`stream ${state}`}>${streamTexts[state]}</span>
-    ${state !== "live" && seconds > 0 && html`<span class="stream age">as of ${span(seconds)} ago</span>`}`;
+    ${state !== "live" && seconds > 0 && html`<span class="stream">as of ${span(seconds)} ago</span>`}`;
 }

@@ -49,7 +49,7 @@ function Actions({ session: { canWrite }, canRule, onChoose }) {
   if (!canWrite) return null;
   return html`
     <p class="row end actions">
-      <button type="button" onClick=${() => onChoose("forgive")}>Forgive …</button>
+      <button onClick=${() => onChoose("forgive")}>Forgive …</button>
       ${canRule && html`<${RuleButtons} onChoose=${onChoose} />`}
     </p>`;
 }
@@ -86,9 +86,9 @@ function Blocked({ rule, clock, onRemove }) {
   const nowMs = clock.nowMs();
   useTick(1_000);
   return html`
-    <p class="problem critical"><span class="dot"></span>
+    <p class="problem critical">
       <span><b>blocked</b> Its requests get 403 by rule <span class="key">${id}</span>, set by ${setBy} at <${When} at=${set} nowMs=${nowMs} />, until <${When} at=${ends} nowMs=${nowMs} />${note && `: ${note}`}.</span>
-      ${onRemove !== null && html`<button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button>`}
+      ${onRemove !== null && html`<button aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button>`}
     </p>`;
 }
 
@@ -97,8 +97,12 @@ const stateTexts = { open: "admitted", exhausted: "throttled", exempt: "exempt" 
 function PolicyCard({ state: one, policy, clock, isShared, isBlocked, refusedSince }) {
   const { state, isShadow, limit, used, remaining, countedAs, method, route, held, exemptBy, gap } = one;
   const notes = [
-    paceText(one, policy, clock.nowMs()),
-    one.refused !== null && `Throttled ${timesText(one.refused)} times since ${instant(refusedSince)}.`,
+    [
+      paceText(one, policy, clock.nowMs()),
+      one.refused !== null && `Throttled ${timesText(one.refused)} times since ${instant(refusedSince)}.`,
+    ]
+      .filter(Boolean)
+      .join(" "),
     method !== null && `Only ${method}.`,
     route !== null && `Only ${route}.`,
     countedAs !== null && `There is no room for a counter of its own: its ${countedAs} is counted.`,
@@ -128,7 +132,7 @@ function paceText({ instants }, policy, nowMs) {
   if (instants.length === 0 || instants.length >= maxInstants) return null;
   const seconds = Math.min(60, policy?.windowSeconds ?? 60);
   const late = instants.filter(({ at }) => nowMs - Date.parse(at) < seconds * 1000);
-  return `Admitted ${rounded(unitsOf(late) / (policy?.cost ?? 1) / seconds)}/s in the last ${span(seconds)}.`;
+  return `Admitted ${rounded(unitsOf(late) / (policy?.cost ?? 1) / seconds)}/s over ${span(seconds)}.`;
 }
 
 function State({ state, isShadow, isBlocked }) {

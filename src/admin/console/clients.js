@@ -2,7 +2,8 @@
 import { clientLink, count, instant, percent } from "./format.js";
 import { html, useState } from "./html.js";
 import { useEvents, usePoll } from "./live.js";
-import { Empty, Filter, Missing, number, Others, Until, useFields, Wide } from "./parts.js";
+import { Empty, Filter, Missing, number, Others, options, Until, useFields, Wide } from "./parts.js";
+import { isShadowIn } from "./policies.js";
 import { keyOfRule, whomOf } from "./rules.js";
 
 const sorts = [
@@ -32,14 +33,14 @@ export function ClientsView({ session }) {
     <h1>Clients</h1>
     <${Filter} value=${wanted.search} onInput=${set("search")} placeholder="start of address or name">
       <label>Sort <select value=${wanted.sort} onInput=${set("sort")}>
-        ${sorts.map(([value, text]) => html`<option value=${value}>${text}</option>`)}
+        ${options(sorts)}
       </select></label>
       <label>Policy <select value=${wanted.policy} onInput=${set("policy")}>
         <option value="">all</option>
-        ${policies.value?.policies.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+        ${options(policies.value?.policies.map(({ name }) => name) ?? [])}
       </select></label>
       <label>Rows <select value=${wanted.limit} onInput=${set("limit")}>
-        ${pageSizes.map((size) => html`<option value=${size}>${size}</option>`)}
+        ${options(pageSizes)}
       </select></label>
       <label class="end"><input type="checkbox" checked=${follows} onInput=${({ target }) => setFollows(target.checked)} /> Follow</label>
     <//>
@@ -49,8 +50,7 @@ export function ClientsView({ session }) {
 
 /** The names of the policies that refuse nothing. */
 function shadowsOf(answer) {
-  const isShadow = ({ mode }) => mode === "shadow" || answer.enforcement === "shadow";
-  return (answer?.policies ?? []).filter(isShadow).map(({ name }) => name);
+  return (answer?.policies ?? []).filter(isShadowIn(answer?.enforcement)).map(({ name }) => name);
 }
 
 function queryOf({ sort, search, policy, limit }) {

@@ -18,9 +18,9 @@ export function ConfigurationView({ session }) {
   return html`
     <div class="row">
       <h1>Configuration</h1>
-      ${canWrite && html`<p class="end"><button type="button" onClick=${() => setReloading(true)}>Reload …</button></p>`}
+      ${canWrite && html`<p class="end"><button onClick=${() => setReloading(true)}>Reload …</button></p>`}
     </div>
-    ${lastReload?.errors.map((text) => html`<p class="problem warning"><span class="dot"></span><span>${text}</span></p>`)}
+    ${lastReload?.errors.map((text) => html`<p class="problem warning"><span>${text}</span></p>`)}
     <${Missing} ...${config} />
     ${
       config.value !== null &&
@@ -180,14 +180,14 @@ function ReloadDialog({ session, onEnd, onDone }) {
     return `${isOnTrial ? "On trial" : "In force"}: ${value.changed.map((key) => changes.get(key) ?? key).join(", ")}.`;
   };
   return html`
-    <${Dialog} title="Reload the configuration?" button="Reload" act=${act} onEnd=${onEnd} session=${session}>
+    <${Dialog} title="Reload the configuration?" button="Reload" ...${{ act, onEnd, session }}>
       <${DryRun} ...${dryRun} api=${session.api} />
       <p class="muted">All files of the configuration are read again, as by SIGHUP. No connection is closed, and counts stay unless a
         policy has a new name, kind or key.</p>
       ${session.status.trial !== null && !isOnTrial && html`<p class="failure">A reload is on trial: this one, which is not, confirms it.</p>`}
       <label class="row"><input type="checkbox" checked=${isOnTrial} onInput=${({ target }) => setOnTrial(target.checked)} /> On trial</label>
       ${isOnTrial && html`<${TermFields} terms=${terms} set=${set} />`}
-      <${Reach} session=${session} isOwn=${true} />
+      <${Reach} session=${session} isOwn />
     <//>`;
 }
 
@@ -209,10 +209,8 @@ function Throttled({ api, changes }) {
   const lower = changes.filter(({ key, from, to }) => key.endsWith(".limit") && Number(to) < Number(from));
   const { value } = usePoll(() => Promise.all(lower.map((change) => throttledBy(api, change))), 10_000);
   if (value === null || lower.length === 0) return null;
-  const clients = value
-    .flat()
-    .map(({ key, name, used, limit }) => [key, name, `${count(used)} of ${count(limit)} used`]);
-  return html`<p class="hint">Throttled at once: ${clients.length === 0 ? "nobody" : html`<${ClientLinks} clients=${clients} />`}.</p>`;
+  const clients = value.flat().map(({ key, name, used }) => [key, name, count(used)]);
+  return html`<p class="hint">Throttled at once, with what they have used: ${clients.length === 0 ? "nobody" : html`<${ClientLinks} clients=${clients} />`}.</p>`;
 }
 
 async function throttledBy(api, { key, from, to }) {

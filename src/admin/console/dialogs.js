@@ -3,7 +3,7 @@
 import { count, encoded, instant, secondsIn } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { useTick } from "./live.js";
-import { Failures, Instant, lengthOptions, typed, useFields } from "./parts.js";
+import { Failures, Instant, lengthOptions, options, typed, useFields } from "./parts.js";
 
 /**
  * `act` makes the change, and resolves with a sentence for the status line; what it rejects with is shown, and the dialog stays
@@ -30,7 +30,7 @@ export function Dialog({ title, button, isDanger = false, act, onEnd, session, c
         ${children}
         <p class="muted" role="status">${state.isBusy && "The gateway is being asked …"}</p>
         <${Failures} error=${state.error} />
-        <p class="row buttons">
+        <p class="row">
           <button type="submit" class=${isDanger ? "danger" : "main"} disabled=${state.isBusy}>${button}</button>
           <button type="button" onClick=${() => element.current.close()}>Cancel</button>
         </p>
@@ -76,7 +76,7 @@ export function ForgiveDialog({ session, clientKey, name, onEnd, onDone }) {
       .join(" ");
   };
   return html`
-    <${Dialog} title=${`Forgive ${name}?`} button="Forgive" act=${act} onEnd=${onEnd} session=${session}>
+    <${Dialog} title=${`Forgive ${name}?`} button="Forgive" ...${{ act, onEnd, session }}>
       <p>Its windows and periods are empty from its next request on, for every policy. Slots that it uses stay in use.</p>
       <${Reach} session=${session} />
     <//>`;
@@ -123,7 +123,7 @@ export function RuleDialog({ session, action, whom, policies, onEnd, onDone }) {
   };
   const name = whom === null ? "a client" : Object.values(whom)[0];
   return html`
-    <${Dialog} title=${`${verbs[action]} ${name}?`} button=${verbs[action]} isDanger=${action === "block"} act=${act} onEnd=${onEnd} session=${session}>
+    <${Dialog} title=${`${verbs[action]} ${name}?`} button=${verbs[action]} isDanger=${action === "block"} ...${{ act, onEnd, session }}>
       <p>${effects[action]}</p>
       <div class="fields">
         ${whom === null && html`<${WhomFields} rule=${rule} set=${set} />`}
@@ -159,14 +159,14 @@ function Ends({ length, clock }) {
   return html`<span>Ends</span><p>by itself at <b><${Instant} at=${at} /></b></p>`;
 }
 
+const kinds = { client: "address or network", token: "name of a listed token", subject: "verified subject" };
+
 function WhomFields({ rule, set }) {
   return html`
     <label for="rule-kind">Whom</label>
     <span class="row">
       <select id="rule-kind" value=${rule.kind} onInput=${set("kind")}>
-        <option value="client">address or network</option>
-        <option value="token">name of a listed token</option>
-        <option value="subject">verified subject</option>
+        ${options(Object.entries(kinds))}
       </select>
       <input class="grow" aria-label="Address, network, name or subject" required ...${typed}
         placeholder=${rule.kind === "client" ? "203.0.113.0/24" : ""} value=${rule.value} onInput=${set("value")} />
@@ -178,7 +178,7 @@ function PolicyField({ action, policies, rule, set }) {
     <label for="rule-policy">Policy</label>
     <select id="rule-policy" required=${action === "limit"} value=${rule.policy} onInput=${set("policy")}>
       <option value="">${action === "limit" ? "choose one" : "all policies"}</option>
-      ${policies.map((name) => html`<option value=${name}>${name}</option>`)}
+      ${options(policies)}
     </select>`;
 }
 
@@ -204,7 +204,7 @@ export function RemoveRuleDialog({ session, rule, onEnd, onDone }) {
     return `${stateOf(rule)} no more.`;
   };
   return html`
-    <${Dialog} title=${`Remove the rule ${rule.id}?`} button="Remove" isDanger=${true} act=${act} onEnd=${onEnd} session=${session}>
+    <${Dialog} title=${`Remove the rule ${rule.id}?`} button="Remove" isDanger ...${{ act, onEnd, session }}>
       <p>From the next request on, ${stateOf(rule)} no more.</p>
       <${Reach} session=${session} />
     <//>`;

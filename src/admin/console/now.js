@@ -33,7 +33,7 @@ function Problems({ problems, refusals, nowMs }) {
       ${problems.map(({ severity, text, runbook, kind }) => {
         return html`
           <li class=${`problem ${severity}`}>
-            <span class="dot"></span><span><b>${severity}</b> ${text}${kind !== undefined && html`<${MostOf} kind=${kind} rows=${refusals.rows} nowMs=${nowMs} />`}</span>
+            <span><b>${severity}</b> ${text}${kind !== undefined && html`<${MostOf} kind=${kind} rows=${refusals.rows} nowMs=${nowMs} />`}</span>
             ${runbook !== null && html`<a href=${`#/runbook/${runbook}`}>What to do</a>`}
           </li>`;
       })}
@@ -64,23 +64,27 @@ function Figures({ session: { status, history }, countersUsed }) {
   const over = `last ${history.value?.stepSeconds ?? 5} s`;
   const { upstream, store, workers, uptimeSeconds } = status;
   const available = upstream.addresses.filter((each) => each.state === "available").length;
-  return html`
-    <dl class="figures">
-      <${Figure} name="Admitted" value=${rate("admitted")} more="mean of a minute" />
-      <${Figure} name="Throttled (429)" value=${rate("throttled")} more=${share("throttled")} />
-      <${Figure} name="Refused otherwise" value=${rate("refused")} more=${share("refused")} />
-      <${Figure} name="Failed" value=${rate("failed")} state=${counts.failed > 0 ? "away" : ""} more=${share("failed")} />
-      <${Figure} name=${`Latency, ${over}`} value=${latency(whole?.p50)} more=${`p50; p99 ${latency(whole?.p99)}`} />
-      <${Figure} name=${`Upstream, ${over}`} value=${latency(waited?.p50)} more=${`p50; p99 ${latency(waited?.p99)}`} />
-      <${Figure} name="Upstream" value=${upstream.state} state=${upstream.state} more=${`${available} of ${upstream.addresses.length} addresses`} />
-      ${store !== null && html`<${Figure} name="Store" value=${store.state} state=${store.state} more=${`${store.replicas} ${store.replicas === 1 ? "gateway" : "gateways"}`} />`}
-      <${Figure} name="Workers" value=${`${workers.serving} of ${workers.configured}`} more=${`up ${span(Math.floor(uptimeSeconds))}`} />
-      <${Figure} name="Memory" value=${memory === undefined ? "–" : bytes(memory.residentBytes)} more=${countersUsed === null ? "" : `counters ${percent(countersUsed)}`} />
-    </dl>`;
-}
-
-function Figure({ name, value, more, state }) {
-  return html`<div><dt>${name}</dt><dd><b class=${`value ${state ?? ""}`}>${value}</b> <span class="muted">${more}</span></dd></div>`;
+  const figures = [
+    ["Admitted", rate("admitted"), "mean of a minute"],
+    ["Throttled (429)", rate("throttled"), share("throttled")],
+    ["Refused otherwise", rate("refused"), share("refused")],
+    ["Failed", rate("failed"), share("failed"), counts.failed > 0 ? "away" : ""],
+    [`Latency, ${over}`, latency(whole?.p50), `p50; p99 ${latency(whole?.p99)}`],
+    [`Upstream, ${over}`, latency(waited?.p50), `p50; p99 ${latency(waited?.p99)}`],
+    ["Upstream", upstream.state, `${available} of ${upstream.addresses.length} addresses`, upstream.state],
+    store && ["Store", store.state, `${store.replicas} ${store.replicas === 1 ? "gateway" : "gateways"}`, store.state],
+    ["Workers", `${workers.serving} of ${workers.configured}`, `up ${span(Math.floor(uptimeSeconds))}`],
+    [
+      "Memory",
+      memory ? bytes(memory.residentBytes) : "–",
+      countersUsed === null ? "" : `counters ${percent(countersUsed)}`,
+    ],
+  ];
+  return html`<dl class="figures">
+    ${figures.filter(Boolean).map(([name, value, more, state]) => {
+      return html`<div><dt>${name}</dt><dd><b class=${`value ${state ?? ""}`}>${value}</b> <span class="muted">${more}</span></dd></div>`;
+    })}
+  </dl>`;
 }
 
 function History({ history: { steps, stepSeconds } }) {
@@ -123,8 +127,8 @@ function History({ history: { steps, stepSeconds } }) {
   ].map(([name, figure], i) => line(name, colors.lines[i], (step) => step.memory[figure] / mebibyte));
   const axis = { range, stepSeconds };
   return html`
-    <${Chart} title="Requests" series=${outcomes} isStacked=${true} ...${axis} note=${`a second; sums of the last ${range.name}`} format=${rounded} />
-    <${Chart} title="Latency" series=${times} failed=${failures.length > 0 ? failed : undefined} isLog=${true} ...${axis}
+    <${Chart} title="Requests" series=${outcomes} isStacked ...${axis} note=${`a second; sums of the last ${range.name}`} format=${rounded} />
+    <${Chart} title="Latency" series=${times} failed=${failures.length > 0 ? failed : undefined} isLog ...${axis}
       note="upstream: time to first byte; logarithmic" format=${latency} />
     <${Chart} title="Memory" series=${memory} ...${axis} note="of the process" format=${mebibytes} />`;
 }
@@ -144,7 +148,7 @@ function Routes({ metrics }) {
   return html`
     <section class="routes">
       <h2>Latency by route${metrics !== null && metrics.sinceMs !== null && html` <span class="muted">since ${instant(metrics.sinceMs)}</span>`}</h2>
-      ${routes.length === 0 && html`<${Empty} title="No responses yet.">Each route stands here, with the time to first byte of its upstream beside the whole. Read once a minute.<//>`}
+      ${routes.length === 0 && html`<${Empty} title="No responses yet.">Each route stands here, the time to first byte of its upstream beside the whole. Read once a minute.<//>`}
       ${
         routes.length > 0 &&
         html`<${Wide} label="Latency by route" columns=${["Route", ...["Answered", "Upstream p50", "Upstream p99", "All p50", "All p99"].map(number)]}>
@@ -190,7 +194,7 @@ function RefusalRow({ row: { requests, first, count: all }, isNamed, isOpen, onO
   return html`<tr>
       <td class="short"><${Instant} at=${at} /></td>
       <td class="short lesser">${all > 1 && html`<${Instant} at=${first} />`}</td>
-      <td class="number">${all === 1 ? "1" : html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${onOpen}>${count(all)}</button>`}</td>
+      <td class="number">${all === 1 ? "1" : html`<button class="plain" aria-expanded=${isOpen} onClick=${onOpen}>${count(all)}</button>`}</td>
       <td class="short">${status}</td>
       <td class="short second"><${Reason} reason=${reason} /></td>
       ${isNamed && html`<th scope="row" class="short"><${ClientLink} request=${last} /></th>`}

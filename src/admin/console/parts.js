@@ -48,7 +48,7 @@ function nameCells({ tHead, tBodies }) {
 
 /** What will stand where there is nothing yet, and how it comes. */
 export function Empty({ title, children }) {
-  return html`<p class="panel empty"><b>${title}</b><span class="muted">${children}</span></p>`;
+  return html`<p class="panel"><b>${title}</b><span class="muted">${children}</span></p>`;
 }
 
 export function Instant({ at }) {
@@ -78,9 +78,17 @@ export function Reason({ reason }) {
   return html`<span class="swatch" style=${{ background: colors.refusals[reason] }}></span>${words(reason)}`;
 }
 
-/** Lengths of time to choose from, such as "15m". */
+/** What a field may be set to: values, or `[value, text]`. */
+export function options(values) {
+  return values.map((each) => {
+    const [value, text = value] = [each].flat();
+    return html`<option value=${value}>${text}</option>`;
+  });
+}
+
+/** Lengths of time, such as "15m". */
 export function lengthOptions(lengths) {
-  return lengths.map((length) => html`<option value=${length}>${span(secondsIn(length))}</option>`);
+  return options(lengths.map((length) => [length, span(secondsIn(length))]));
 }
 
 /** Of a field for what is not prose. */

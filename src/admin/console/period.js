@@ -23,7 +23,7 @@ export function Period({ state: { used, limit, remaining, period }, policy: { pe
       <${Meter} used=${used} limit=${limit} />
       ${parts === null ? html`<${Meter} used=${passed} limit=${1} />` : html`<${Parts} parts=${parts} nowMs=${nowMs} usedUpMs=${usedUpMs} />`}
       <p>${texts.join("")}</p>
-      <p class="muted">A new ${per} begins on ${instantIn(timezone, endMs)} (${timezone}).</p>
+      <p class="muted">A new ${per} begins on ${timeIn(timezone, endMs, { day: "numeric", month: "short" })} (${timezone}).</p>
     </div>`;
 }
 
@@ -92,14 +92,9 @@ function dateIn(timezone, atMs) {
   return { day: value("day"), hour: value("hour") };
 }
 
-function timeIn(timezone, atMs) {
-  return formatIn(timezone, { hour: "2-digit", minute: "2-digit" }).format(new Date(atMs));
-}
-
-function instantIn(timezone, atMs) {
-  return formatIn(timezone, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }).format(
-    new Date(atMs),
-  );
+/** `more`: fields beside the time of day. */
+function timeIn(timezone, atMs, more = {}) {
+  return formatIn(timezone, { ...more, hour: "2-digit", minute: "2-digit" }).format(new Date(atMs));
 }
 
 const formats = new Map();

@@ -22,16 +22,18 @@ export function PoliciesView({ session: { api, events } }) {
 function Charts({ answer: { enforcement, policies }, history }) {
   const { stepSeconds } = history;
   const range = rangeOf(history.seconds.length, stepSeconds);
-  const drawn = policies.map(({ name, mode }) => {
-    const isShadow = mode === "shadow" || enforcement === "shadow";
-    return { name, isShadow, series: seriesOf(history, range, name, isShadow) };
+  const drawn = policies.map((policy) => {
+    const { name } = policy;
+    const isShadow = isShadowIn(enforcement)(policy);
+    const counted = history.policies.find((each) => each.policy === name) ?? {};
+    const note = shareText(counted, range, isShadow);
+    return { name, isShadow, note, series: seriesOf(history, range, counted, isShadow) };
   });
   const largest = Math.max(...drawn.map(({ series }) => largestOf(series, true)));
   const charts = (those) => {
-    return those.map(({ name, isShadow, series }) => {
+    return those.map(({ name, isShadow, note, series }) => {
       const badge = isShadow ? "shadow" : undefined;
-      const note = shareText(history, range, name, isShadow);
-      return html`<${Chart} key=${name} title=${name} badge=${badge} series=${series} isStacked=${true} ...${{ range, stepSeconds, largest, note }} format=${perSecond} />`;
+      return html`<${Chart} key=${name} title=${name} badge=${badge} series=${series} isStacked ...${{ range, stepSeconds, largest, note }} format=${perSecond} />`;
     });
   };
   const section = (label, those) =>
@@ -48,27 +50,26 @@ function perSecond(value) {
   return `${rounded(value)}/s`;
 }
 
-function ofPolicy({ policies }, name) {
-  return policies.find(({ policy }) => policy === name) ?? null;
+/** Whether a policy refuses nothing. */
+export function isShadowIn(enforcement) {
+  return ({ mode }) => mode === "shadow" || enforcement === "shadow";
 }
 
 /** What may be said; the others are drawn if they were. */
-function seriesOf(history, range, name, isShadow) {
-  const counted = ofPolicy(history, name);
+function seriesOf(history, range, counted, isShadow) {
   const seconds = padded(history.seconds, range);
   const always = ["admitted", isShadow ? "would_throttle" : "throttled"];
   return Object.entries(colors.decisions)
     .map(([outcome, color]) => {
-      const counts = padded(counted?.[outcome] ?? [], range);
+      const counts = padded(counted[outcome] ?? [], range);
       const values = counts.map((each, i) => (each === null || seconds[i] === null ? null : each / seconds[i]));
       return { outcome, name: words(outcome), color, values };
     })
     .filter(({ outcome, values }) => always.includes(outcome) || values.some((value) => value > 0));
 }
 
-function shareText(history, range, name, isShadow) {
-  const counted = ofPolicy(history, name);
-  const sum = (outcome) => padded(counted?.[outcome] ?? [], range).reduce((all, each) => all + (each ?? 0), 0);
+function shareText(counted, range, isShadow) {
+  const sum = (outcome) => padded(counted[outcome] ?? [], range).reduce((all, each) => all + (each ?? 0), 0);
   const refused = sum("throttled") + sum("would_throttle") + sum("unavailable");
   const asked = refused + sum("admitted");
   if (asked === 0) return `not asked in the last ${range.name}`;
@@ -77,9 +78,9 @@ function shareText(history, range, name, isShadow) {
 
 function Table({ answer: { enforcement, policies } }) {
   return html`
-    ${enforcement === "shadow" && html`<p class="problem warning"><span class="dot"></span><span><code>enforcement: shadow</code>: no policy refuses anything.</span></p>`}
+    ${enforcement === "shadow" && html`<p class="problem warning"><span><code>enforcement: shadow</code>: no policy refuses anything.</span></p>`}
     <${Wide} label="Policies" columns=${columns}>
-      ${policies.map((policy) => html`<${Row} policy=${policy} isShadow=${policy.mode === "shadow" || enforcement === "shadow"} />`)}
+      ${policies.map((policy) => html`<${Row} policy=${policy} isShadow=${isShadowIn(enforcement)(policy)} />`)}
     <//>
     <p class="muted">Requests since the start; the share is of those that the policy was asked about. A shadow only says which it would throttle.</p>`;
 }

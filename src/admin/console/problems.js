@@ -1,5 +1,5 @@
 // What is wrong, the worst first, each with the section of the runbooks that says what to do. Critical is what loses requests.
-import { count, failureText, instant, percent, span, words } from "./format.js";
+import { count, failureText, instant, percent, span, trialEnd, words } from "./format.js";
 
 /** Those of the alerts in deploy/prometheus/alerts.rules.yaml, which a test compares, over the last minute instead of five. */
 export const thresholds = {
@@ -107,10 +107,8 @@ function ofConfiguration({ config: { isCurrent, lastReload, restart }, lastTrial
 function notCurrent(lastReload, lastTrial) {
   const errors = lastReload?.errors ?? [];
   if (errors.length === 0 && lastTrial !== null) {
-    return warning(
-      "The file has other values than are in force: the last reload on trial was taken back.",
-      "HeadgateReloadTakenBack",
-    );
+    const text = `The file has other values than are in force: the reload on trial was ${trialEnd(lastTrial)}.`;
+    return warning(text, "HeadgateReloadTakenBack");
   }
   const wrong =
     lastReload?.by === "trial"

@@ -74,6 +74,6 @@ function Row({ rule, nowMs, onRemove }) {
     <td class="half"><${When} at=${ends} nowMs=${nowMs} /></td>
     <td class="half">${setBy}, <${Instant} at=${set} /></td>
     <td class="note">${note}${hints.map((hint) => html`<span class="hint">${hint}</span>`)} <code class="muted">${id}</code></td>
-    ${onRemove !== null && html`<td class="short half"><button type="button" aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button></td>`}
+    ${onRemove !== null && html`<td class="short half"><button aria-label=${`Remove the rule ${id}`} onClick=${() => onRemove(rule)}>Remove …</button></td>`}
   </tr>`;
 }

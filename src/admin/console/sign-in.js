@@ -31,7 +31,7 @@ export function SignIn({ message, onToken }) {
 
 /** As in index.html. */
 export function Name() {
-  return html`<h1><span class="logo" aria-hidden="true"></span>Headgate</h1>`;
+  return html`<h1><span class="logo"></span>Headgate</h1>`;
 }
 
 /** Says so where the token goes over a network in plain text. */

@@ -55,8 +55,8 @@ function Running({ trial, clock, refusals, onChoose }) {
       ${
         onChoose !== null &&
         html`<p class="row">
-        <button type="button" class="main" onClick=${() => onChoose("confirm")}>Confirm …</button>
-        <button type="button" onClick=${() => onChoose("takeBack")}>Take back …</button>
+        <button class="main" onClick=${() => onChoose("confirm")}>Confirm …</button>
+        <button onClick=${() => onChoose("takeBack")}>Take back …</button>
       </p>`
       }
     </section>`;
@@ -117,10 +117,9 @@ function Ended({ trial: { at, outcome, reason, by, trial }, isCurrent, onClose }
   const isBack = outcome === "taken_back";
   return html`
     <div class=${`problem ${isBack ? "warning" : ""}`}>
-      <span class="dot"></span>
       <span>At <${Instant} at=${at} />, the reload on trial was ${trialEnd({ outcome, reason, by, trial })}.
         ${isBack && ` The configuration from before is in force again${isCurrent ? "" : "; the file still has the other values"}.`}</span>
-      <button type="button" onClick=${onClose}>Close</button>
+      <button onClick=${onClose}>Close</button>
     </div>`;
 }
 
@@ -153,9 +152,9 @@ function EndDialog({ session, action, since, changed, changes, onEnd }) {
     return said;
   };
   return html`
-    <${Dialog} title=${title} button=${button} isDanger=${action === "takeBack"} act=${act} onEnd=${onEnd} session=${session}>
+    <${Dialog} title=${title} button=${button} isDanger=${action === "takeBack"} ...${{ act, onEnd, session }}>
       <p>${said} ${effect}</p>
       <${Keys} changed=${changed} changes=${changes} />
-      <${Reach} session=${session} isOwn=${true} />
+      <${Reach} session=${session} isOwn />
     <//>`;
 }

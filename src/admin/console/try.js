@@ -96,9 +96,9 @@ function Row({ one: { policy, isShadow, matches, outcome, exemptBy, quota }, now
   return html`<tr>
     <th scope="row">${policy} ${isShadow && html`<span class="badge">shadow</span>`}</th>
     <td class="half">${result}${exemptBy === null ? "" : ` by ${exemptBy}`}</td>
-    <td class="number">${quota === null ? "–" : count(quota.used)}</td>
-    <td class="number">${quota === null ? "–" : count(quota.limit)}</td>
-    <td class="half">${quota !== null && html`<${Meter} used=${quota.used} limit=${quota.limit} isShadow=${isShadow} />`}</td>
-    <td class="number half">${quota === null || quota.reset === null || quota.used === 0 ? "–" : html`<${Until} at=${quota.reset} nowMs=${nowMs} />`}</td>
+    <td class="number">${quota ? count(quota.used) : "–"}</td>
+    <td class="number">${quota ? count(quota.limit) : "–"}</td>
+    <td class="half">${quota && html`<${Meter} ...${quota} isShadow=${isShadow} />`}</td>
+    <td class="number half">${quota?.reset && quota.used > 0 ? html`<${Until} at=${quota.reset} nowMs=${nowMs} />` : "–"}</td>
   </tr>`;
 }
