@@ -1,4 +1,5 @@
-// The same as hpack-sequences.test.ts, with 2,000 connections, 10,000 in `npm run test:nightly`, or as many as HEADGATE_FUZZ_CASES says.
+// Our HPACK against nghttp2 and python3-hpack: 2,000 connections, 10,000 in `npm run test:nightly`, or as many as
+// HEADGATE_FUZZ_CASES says.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { fifth } from "../support/runs.ts";
@@ -16,6 +17,8 @@ test.skipIf(skip)(
     await annotate(JSON.stringify(figures));
     expect(differences.slice(0, 3).join("\n")).toBe("");
     expect(figures.sequences).toBe(count);
+    expect(figures.refused).toBeGreaterThan(count / 20);
+    expect(figures.bounded).toBeLessThan(count / 50);
   },
   1_200_000,
 );

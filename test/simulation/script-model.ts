@@ -1,5 +1,5 @@
 // A stand-in for a store that runs the script, in memory and with a clock of the caller's: a simulation calls it millions of
-// times. Written from what the script is to mean, and compared with the real one in test/limits/store/script.programs.ts.
+// times. Written from what the script is to mean, and compared with the real one in test/limits/store/script.long.ts.
 import type {
   CounterAnswer,
   CounterItem,

@@ -1,5 +1,4 @@
-// The script on a real server answers as its model does, which the simulation stands on. More and longer
-// sequences than in script.test.ts.
+// The script on a real server answers as its model does, which the simulation stands on.
 import { describe, test } from "vitest";
 import { redisNeeded, skipRedis } from "../../support/redis-servers.ts";
 import { fifth } from "../../support/runs.ts";

@@ -1,9 +1,13 @@
-// Requests of many clients, paths, methods and tokens, and the time series before and after them.
+// What arrives from outside makes no time series: not a client, not a path, not a method, not a token.
 import { Agent, request } from "node:http";
-import { expect } from "vitest";
-import type { Cleanup } from "../support/cleanup.ts";
-import { startTestGateway } from "../support/gateway.ts";
-import { startUpstream } from "../support/upstream.ts";
+import { expect, test } from "vitest";
+import { useCleanup } from "../support/cleanup.ts";
+import { scaled } from "../support/runs.ts";
+import { stageHttp } from "../support/stage.ts";
+
+const cleanup = useCleanup();
+/** A multiple of 100. */
+const count = scaled(10_000);
 
 const methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "PROPFIND", "MKCOL", "REPORT", "PURGE", "LOCK"];
 
@@ -30,17 +34,11 @@ async function seriesOf(adminUrl: string): Promise<string[]> {
     .sort();
 }
 
-/** Sends `count` requests, a multiple of 100. No two have the same client, path, query or token. */
-export async function expectSameSeries(count: number, cleanup: Cleanup): Promise<void> {
-  const upstream = await startUpstream();
+// No two have the same client, path, query or token.
+test(`${count} different clients, paths, methods and tokens leave the series as they were after the first hundred`, async () => {
   const overrides = { clientAddress: { trustedProxies: ["127.0.0.1"] }, log: { access: false } };
-  const gateway = await startTestGateway({ upstreamUrl: upstream.url, overrides });
-  const agent = new Agent({ keepAlive: true, maxSockets: 50 });
-  cleanup(async () => {
-    agent.destroy();
-    await gateway.close();
-    await upstream.close();
-  });
+  const { gateway } = await stageHttp(cleanup, undefined, overrides);
+  const agent = cleanup(new Agent({ keepAlive: true, maxSockets: 50 }));
   let before = await seriesOf(gateway.adminUrl);
   const most = before.length + 80;
   const statuses = new Map<number, number>();
@@ -62,4 +60,4 @@ export async function expectSameSeries(count: number, cleanup: Cleanup): Promise
   expect(await seriesOf(gateway.adminUrl)).toEqual(before);
   expect(before.length).toBeLessThan(most);
   expect(before.join("\n")).not.toMatch(/token-|10\.0\.|elsewhere/);
-}
+});
