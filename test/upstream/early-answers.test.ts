@@ -3,12 +3,13 @@
 import type { Socket } from "node:net";
 import { describe, expect, test, vi } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { eventually, turns, within } from "../support/eventually.ts";
+import { FakeClock } from "../support/clock.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageHttp, stageRaw } from "../support/stage.ts";
+import { holdIntervals } from "../support/timers.ts";
 
 const cleanup = useCleanup();
 const size = 8 * 1024 * 1024;
@@ -148,11 +149,17 @@ describe("an answer that has begun before its request is whole", () => {
   });
 
   test("breaks off when the rest does not come within timeouts.body", async () => {
-    const { connect, upstream } = await stageRaw(cleanup, half, { timeouts: { bodyMs: 1_000 } });
+    holdIntervals(cleanup);
+    const clock = new FakeClock();
+    const { connect, upstream } = await stageRaw(cleanup, half, { timeouts: { bodyMs: 1_000 } }, clock);
     const client = connect();
     client.write(first);
     expect((await client.readHead()).status).toBe(200);
-    await within("the connection breaks", client.closed);
+    await eventually("the connection breaks", () => {
+      clock.advance(500);
+      vi.advanceTimersByTime(500);
+      return client.ending !== null;
+    });
     expect(client.rest).toBe("half");
     await eventually("the upstream's does too", () => upstream.sockets.size === 0);
   });
