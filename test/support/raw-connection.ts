@@ -54,8 +54,9 @@ export class RawConnection {
     return this.#buffer;
   }
 
-  write(bytes: string | Buffer): void {
+  write(bytes: string | Buffer): this {
     this.socket.write(typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes);
+    return this;
   }
 
   destroy(): void {
