@@ -27,8 +27,7 @@ async function start(overrides: Overrides = {}) {
   const answer = response("", upstreamCors, "200 OK");
   const stage = await stageRaw(cleanup, (socket) => void socket.write(answer), { cors, ...overrides });
   const ask = async (bytes: string) => {
-    const client = stage.connect();
-    client.write(bytes);
+    const client = stage.connect().write(bytes);
     return client.read();
   };
   return { ...stage, ask };

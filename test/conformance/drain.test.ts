@@ -93,8 +93,7 @@ test("a connection that was just opened when the listener closed is still served
 
 test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {
   const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
-  const client = connect();
-  client.write(request("/v2/held"));
+  const client = connect().write(request("/v2/held"));
   await isHeld("/v2/held");
   const drained = gateway.drain();
   await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
@@ -108,8 +107,7 @@ test("what is in flight is answered after the listener is closed, says that its 
 
 test("a request that arrives on a connection that is still open is served, and told that it is the last", async () => {
   const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
-  const client = connect();
-  client.write(request("/v2/begun"));
+  const client = connect().write(request("/v2/begun"));
   await isHeld("/v2/begun");
   expect(valuesOf((await client.readHead()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
   const drained = gateway.drain();
@@ -125,8 +123,7 @@ test("a request that arrives on a connection that is still open is served, and t
 
 test("an answer that had begun is finished, and its connection does not hold up the end", async () => {
   const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
-  const client = connect();
-  client.write(request("/v2/begun"));
+  const client = connect().write(request("/v2/begun"));
   await isHeld("/v2/begun");
   await client.readHead();
   const drained = gateway.drain();
@@ -149,8 +146,7 @@ test("connections that wait for nothing do not hold up the end", async () => {
 test("a head that never ends is timed out during the drain as well, and does not hold up the end", async () => {
   holdTimers(cleanup);
   const { gateway, connect } = await start({ timeoutMs: 2 * patientMs }, { timeouts: { headMs: patientMs } });
-  const client = connect();
-  client.write("GET /v2/x HTTP/1.1\r\nHost:");
+  const client = connect().write("GET /v2/x HTTP/1.1\r\nHost:");
   await exchangeOn(connect());
   const drained = gateway.drain();
   await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
@@ -167,8 +163,7 @@ test.each([
 ])("a request that is %s is cut off when the time is over, and the drain ends", async (_, bytes) => {
   holdTimers(cleanup);
   const { gateway, connect } = await start({ timeoutMs: 5_000 });
-  const client = connect();
-  client.write(bytes);
+  const client = connect().write(bytes);
   await exchangeOn(connect());
   const drained = gateway.drain();
   await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
@@ -181,8 +176,7 @@ test.each([
 
 test("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async () => {
   const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: patientMs });
-  const client = connect();
-  client.write(request("/v2/held") + request("/v2/behind") + request("/v2/further"));
+  const client = connect().write(request("/v2/held") + request("/v2/behind") + request("/v2/further"));
   await isHeld("/v2/held");
   const drained = gateway.drain();
   await eventually("new connections are refused", () => isRefused(gateway.traffic.port));
@@ -199,8 +193,7 @@ test("an empty line behind a body is no request that a drain would wait for", as
   const client = connect();
   client.write(`${request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" })}\r\n`);
   expect((await client.read()).status).toBe(200);
-  const other = connect();
-  other.write("\r\n");
+  const other = connect().write("\r\n");
   expect((await connect().ask(request("/elsewhere"))).status).toBe(404);
   await within("the drain ends", gateway.drain(), soonMs);
   expect([await client.closed, await other.closed]).toEqual(["end", "end"]);

@@ -94,8 +94,7 @@ describe.each([
     const { upstream, connect, metrics } = await stageRaw((socket, data) => {
       if (data.includes("/v2/begun")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
     });
-    const client = connect();
-    client.write(bytes);
+    const client = connect().write(bytes);
     await eventually("it is at the upstream", () => upstream.bytes().includes("\r\n\r\n"));
     if (bytes.includes("begun")) await client.readHead();
     const [carrying] = upstream.sockets;
@@ -109,8 +108,7 @@ describe.each([
       socket.end(`HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n${data.includes("half") ? "half" : ""}`);
     });
     for (const target of ["/v2/half", "/v2/none"]) {
-      const client = connect();
-      client.write(request(target));
+      const client = connect().write(request(target));
       await expect(client.read()).rejects.toThrow("connection ended");
     }
   });
@@ -119,8 +117,7 @@ describe.each([
     const { connect, lines } = await stageRaw((socket) => {
       socket.write("HTTP/1.1 200 OK\r\n\r\nthe first part", () => socket.resetAndDestroy());
     });
-    const client = connect();
-    client.write(request("/v2/x"));
+    const client = connect().write(request("/v2/x"));
     await within("the connection ends", client.closed);
     expect(client.rest.endsWith("\r\n0\r\n\r\n")).toBe(false);
     expect(JSON.stringify(lines)).toContain('"reason":"reset"');
@@ -128,8 +125,7 @@ describe.each([
 
   test("a head that comes long before its body is passed on at once", async () => {
     const { connect } = await stageRaw((socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"));
-    const client = connect();
-    client.write(request("/v2/x"));
+    const client = connect().write(request("/v2/x"));
     expect((await client.readHead()).status).toBe(200);
   });
 
@@ -220,8 +216,7 @@ describe.each([
 
   test("an upgrade that nobody tunnels is served as a plain request, and its connection ends", async () => {
     const { connect } = await stageHttp();
-    const client = connect();
-    client.write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: irc\r\n" }));
+    const client = connect().write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: irc\r\n" }));
     expect((await client.read()).status).toBe(200);
     await within("the connection ends", client.closed);
   });

@@ -77,8 +77,7 @@ test.each([
   const { connect } = await stageDecision(cleanup);
   const asked = "X-Original-Method: GET\r\nX-Original-URI: /v2/x\r\nX-Forwarded-For: 192.0.2.1\r\n";
   for (const fields of ["", "Upgrade: x\r\n"]) {
-    const caller = connect();
-    caller.write(`GET /auth-request HTTP/${version}\r\nHost: a\r\n${fields}${asked}${bearer}\r\n`);
+    const caller = connect().write(`GET /auth-request HTTP/${version}\r\nHost: a\r\n${fields}${asked}${bearer}\r\n`);
     expect([fields, (await caller.read()).status]).toEqual([fields, status]);
   }
 });

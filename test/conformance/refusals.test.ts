@@ -60,8 +60,7 @@ describe("HTTP/1.1", () => {
       expect((await connect().ask("\0\r\n\r\n")).status).toBe(400);
     }
     for (let i = 0; i < 3; i += 1) {
-      const client = connect();
-      client.write("\0\r\n\r\n");
+      const client = connect().write("\0\r\n\r\n");
       await client.closed;
       expect(client.receivedBytes).toBe(0);
     }
@@ -79,8 +78,7 @@ test("the log shows the quota of a client whose connection is closed without an 
     new FakeClock(),
   );
   for (let i = 0; i < 2; i += 1) {
-    const client = connect();
-    client.write("\0\r\n\r\n");
+    const client = connect().write("\0\r\n\r\n");
     await client.closed;
   }
   const closed = gateway.logLines.find(({ problem }) => problem === "too_many_refusals");
@@ -124,8 +122,7 @@ test("the plugin: bytes that cannot be parsed, and paths that are left to the ap
   for (let i = 0; i < 5; i += 1) {
     expect((await connect().ask("\0\r\n\r\n")).status).toBe(400);
   }
-  const client = connect();
-  client.write("\0\r\n\r\n");
+  const client = connect().write("\0\r\n\r\n");
   await client.closed;
   expect(client.receivedBytes).toBe(0);
   const another = connect();

@@ -57,7 +57,7 @@ const cases: Record<string, Case> = {
   "timeouts.head: half a head": { overrides: head, write: "GET /v2/x HTTP/1.1\r\nX: ", status: 408 },
   "timeouts.head: a head byte by byte": {
     overrides: head,
-    before: async (client) => client.write("GET /v2/"),
+    before: async (client) => void client.write("GET /v2/"),
     write: "x",
     drips: true,
     status: 408,
@@ -86,7 +86,7 @@ const cases: Record<string, Case> = {
   "timeouts.body: a body that does not come": { overrides: body, write: post, status: 408 },
   "timeouts.body: a body byte by byte": {
     overrides: body,
-    before: async (client) => client.write(post),
+    before: async (client) => void client.write(post),
     write: "x",
     drips: true,
     status: 408,

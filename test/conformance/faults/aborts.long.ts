@@ -70,8 +70,7 @@ test(`${departures} clients that leave at random moments leave nothing behind`, 
 
   // Every slot can be had again, all of them at once.
   for (let i = 0; i < connections; i += 1) {
-    const client = cleanup(new RawConnection(gateway.port));
-    client.write(request(`/v2/held/${departures + i}`));
+    cleanup(new RawConnection(gateway.port)).write(request(`/v2/held/${departures + i}`));
   }
   await eventually("all are at the upstream", () => upstream.heldNow() === connections);
 });

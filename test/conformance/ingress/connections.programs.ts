@@ -136,8 +136,7 @@ describe.each(ingresses)("$name", (ingress) => {
     expect(valuesOf(refused.rawHeaders, "Content-Type")).toEqual(["application/json; charset=utf-8"]);
     // HAProxy has no bound for a body whose length is not announced.
     if (name !== "HAProxy") {
-      const growing = connect();
-      growing.write(request("/v2/x", { method: "POST", fields: "Transfer-Encoding: chunked\r\n" }));
+      const growing = connect().write(request("/v2/x", { method: "POST", fields: "Transfer-Encoding: chunked\r\n" }));
       expect((await growing.ask(`${(body.length + 1).toString(16)}\r\n${body}x\r\n0\r\n\r\n`)).status).toBe(413);
     }
     expect(backend.received).toHaveLength(1);

@@ -20,8 +20,7 @@ const cleanup = useCleanup();
 async function observed(row: AnswerCase) {
   // The upstream's answer holds secrets of its own, of which only the client may know.
   const { gateway, upstreamUrl } = await stageCase(row, cleanup);
-  const client = cleanup(new RawConnection(gateway.traffic.port));
-  client.write(withSecrets(row.send));
+  const client = cleanup(new RawConnection(gateway.traffic.port)).write(withSecrets(row.send));
   // Whatever it is, it begins with a head; the rest is there when the connection has ended or another answer can come.
   await eventually("an answer has begun", () => /\r\n\r\n/.test(client.rest), 8_000);
   client.socket.end();

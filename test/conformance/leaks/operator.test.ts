@@ -159,8 +159,7 @@ test("the admin listener gives nothing back of what it is asked with, and logs n
   const gateway = cleanup(await startTestGateway({ upstreamUrl: deadUrl }));
   const before = gateway.logLines.length;
   for (const bytes of asked) {
-    const client = cleanup(new RawConnection(gateway.admin.port));
-    client.write(bytes);
+    const client = cleanup(new RawConnection(gateway.admin.port)).write(bytes);
     await within("the connection ends", client.closed);
     expect(client.rest, bytes).toMatch(/^HTTP\/1\.1 \d{3} /);
     expect(leaksOf(client.rest), bytes).toEqual([]);

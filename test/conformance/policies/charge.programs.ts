@@ -86,8 +86,7 @@ test("the gateway's own 401 counts as the upstream's does", async () => {
 test("a client that leaves before the answer gives nothing back", async () => {
   const { connect, upstream } = await stageRaw(cleanup, () => {}, { policies: [perIp, guesses({ limit: 2 })] });
   for (let i = 1; i <= 2; i += 1) {
-    const client = connect();
-    client.write(request("/v2/login"));
+    const client = connect().write(request("/v2/login"));
     await eventually("it is at the upstream", () => upstream.bytes().split("GET /v2/login").length === i + 1);
     client.destroy();
     await eventually("the request is cancelled", () => upstream.sockets.size === 0);
@@ -209,8 +208,7 @@ test("a refusal by one thread beside units that requests of another one hold say
 
 test("units of a client that left before the answer are kept, and Retry-After speaks of them", async () => {
   const { connect, upstream } = await stageRaw(cleanup, () => {}, { policies: [perIp, guesses({ limit: 1 })] });
-  const client = connect();
-  client.write(request("/v2/login"));
+  const client = connect().write(request("/v2/login"));
   await eventually("it is at the upstream", () => upstream.sockets.size === 1);
   client.destroy();
   await eventually("the request is cancelled", () => upstream.sockets.size === 0);

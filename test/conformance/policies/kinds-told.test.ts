@@ -60,8 +60,7 @@ test.concurrent.for(Object.entries(rows))("%s", async ([, { policy, retryAfter, 
     clock,
   );
   const ask = async (target: string): Promise<FramedResponse> => {
-    const client = connect();
-    client.write(request(target));
+    const client = connect().write(request(target));
     return client.read();
   };
   connect().write(request("/v2/x"));

@@ -37,8 +37,7 @@ async function serve(policies: readonly Policy[], more: Overrides = {}) {
   );
   const ask = async (target: string, options: { from?: string; method?: string; fields?: string } = {}) => {
     const { from = "127.0.0.1", ...rest } = options;
-    const client = connect({ localAddress: from });
-    client.write(request(target, rest));
+    const client = connect({ localAddress: from }).write(request(target, rest));
     return read(client);
   };
   return { gateway, connect, held, ask };

@@ -138,8 +138,7 @@ export async function startSlots(cleanup: Cleanup): Promise<Slots> {
     },
     async takeAll() {
       for (let taken = 0; taken < slots; ) {
-        const client = cleanup(new RawConnection(gateway.port));
-        client.write(request("/v2/switched", offer));
+        const client = cleanup(new RawConnection(gateway.port)).write(request("/v2/switched", offer));
         const { status } = await client.readHead();
         if (status === 101) taken += 1;
         // On a machine that stalls, the upstream exceeds the short response timeout. The slot is free again then.

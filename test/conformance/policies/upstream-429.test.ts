@@ -170,8 +170,7 @@ test("a quota that was used up counts no longer once it is free again", async (c
     [50_000, ["10"]],
     [60_000, []],
   ] as const) {
-    const client = connect();
-    client.write(request("/v2/x"));
+    const client = connect().write(request("/v2/x"));
     await eventually("it is under way", () => held.length === 1);
     clock.advance(passedMs);
     held.pop()?.();
