@@ -40,8 +40,7 @@ const question =
 const chunkedQuestion = `${question.slice(0, -2)}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`;
 
 export function sendBytes(port: number, bytes: string, cleanup: Cleanup): Sent {
-  const connection = cleanup(new RawConnection(port));
-  connection.write(bytes);
+  const connection = cleanup(new RawConnection(port)).write(bytes);
   const hasHead = connection.readHead();
   return {
     hasHead: hasHead.then(ignore, ignore),
