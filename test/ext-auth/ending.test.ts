@@ -93,8 +93,7 @@ describe.each(refusedRaw)("behind %s", (_, bytes) => {
 
   test("a reset ends nothing but its connection", async () => {
     const { connect, ask } = await stageDecision(cleanup);
-    const gone = connect();
-    gone.write(bytes);
+    const gone = connect().write(bytes);
     await gone.readHead();
     gone.socket.resetAndDestroy();
     await gone.closed;

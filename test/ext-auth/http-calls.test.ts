@@ -281,16 +281,14 @@ describe("pipelined calls", () => {
 
   test("99 in one read are answered, and the connection is kept", async () => {
     const { connect } = await stageDecision(cleanup);
-    const connection = connect();
-    connection.write(call.repeat(99));
+    const connection = connect().write(call.repeat(99));
     for (let read = 0; read < 99; read += 1) expect((await connection.read()).status).toBe(200);
     expect((await connection.ask(call)).status).toBe(200);
   });
 
   test("beyond 100 in one read none is decided, and the connection closes", async () => {
     const { connect, ask } = await stageDecision(cleanup, {}, { policies: [roomy] });
-    const connection = connect();
-    connection.write(call.repeat(120));
+    const connection = connect().write(call.repeat(120));
     const statuses: number[] = [];
     for (let read = 0; read < 100; read += 1) {
       const { status, rawHeaders } = await connection.read();

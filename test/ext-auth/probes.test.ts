@@ -20,8 +20,7 @@ const counted = async ({ gateway }: DecisionStage, outcome: string): Promise<num
 
 /** One call over a connection of its own, and how that ended; null if it is kept. */
 async function probe(stage: DecisionStage, line: string, fields = ""): Promise<[FramedResponse, string | null]> {
-  const connection = stage.connect();
-  connection.write(`${line} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+  const connection = stage.connect().write(`${line} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
   const answer = await connection.read({ method: line.split(" ", 1)[0] ?? "" });
   const isLast = valuesOf(answer.rawHeaders, "Connection").join() === "close";
   return [answer, isLast ? await connection.closed : connection.ending];

@@ -38,8 +38,7 @@ export async function stageDecision(
     gateway,
     connect,
     ask: async (target, fields, method = "GET") => {
-      const connection = connect();
-      connection.write(`${method} ${target} HTTP/1.1\r\nHost: headgate\r\n${fields}\r\n`);
+      const connection = connect().write(`${method} ${target} HTTP/1.1\r\nHost: headgate\r\n${fields}\r\n`);
       const answer = await connection.read({ method });
       connection.destroy();
       return answer;
