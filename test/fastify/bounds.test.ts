@@ -68,8 +68,7 @@ test("a client that reads only when it has sent for a while reads its refusal", 
     [429, announced("Authorization: Bearer t\r\nContent-Length: 1000000\r\n")],
   ] as const;
   for (const [status, head] of requests) {
-    const client = app.connect();
-    client.write(head);
+    const client = app.connect().write(head);
     client.socket.pause();
     const timer = setInterval(() => client.socket.writable && client.write("x"), 10);
     cleanup(() => clearInterval(timer));

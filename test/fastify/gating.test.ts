@@ -77,8 +77,7 @@ describe("a request behind a message that ends its connection", () => {
 
 test("the client reads the refusal of a body that it is still sending", async () => {
   const { connect } = await startTestApp(cleanup, {});
-  const client = connect();
-  client.write(anonymous("/x", "Content-Length: 3000000\r\n", "POST"));
+  const client = connect().write(anonymous("/x", "Content-Length: 3000000\r\n", "POST"));
   for (let i = 0; i < 30; i += 1) client.write("x".repeat(100_000));
   expect((await client.read()).status).toBe(401);
   expect(await within("the connection ends", client.closed)).toBe("end");
@@ -178,8 +177,7 @@ test("100 Continue is sent to nobody who is refused, and to whom the app reads",
   const client = connect();
   expect((await client.ask(request("/x", { method: "POST", fields: expecting }))).status).toBe(100);
   expect(await client.ask("hi")).toMatchObject({ status: 200, body: "hi" });
-  const odd = connect();
-  odd.write(request("/x", { method: "POST", fields: "Expect: 200-maybe\r\nContent-Length: 2\r\n" }));
+  const odd = connect().write(request("/x", { method: "POST", fields: "Expect: 200-maybe\r\nContent-Length: 2\r\n" }));
   expect((await odd.read()).status).toBe(417);
   expect((await connect().ask(request("/%zz", { method: "POST", fields: expecting }))).status).toBe(400);
 });

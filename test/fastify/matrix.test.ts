@@ -21,8 +21,7 @@ test.each(whens)("a verdict %s: the app throws", async (when) => {
         throw new Error("a bug of the app");
       }),
   });
-  const client = stage.connect();
-  client.write(request("/x"));
+  const client = stage.connect().write(request("/x"));
   await eventually("the token is checked", () => asked() === 1);
   decide();
   expect((await client.read()).status).toBe(500);
@@ -41,8 +40,7 @@ test("the app's own timeout answers before the verdict: the connection ends, and
     authenticator: { authenticate: () => decided.promise, isKnown: () => false, tokens: () => null, close: () => {} },
     routes: (app) => app.get("/x", { handlerTimeout: 20 }, async () => "never"),
   });
-  const client = stage.connect();
-  client.write(request("/x"));
+  const client = stage.connect().write(request("/x"));
   await client.closed;
   decided.resolve("accepted");
   await eventually("it is logged", () => accessLines(stage).length === 1);
@@ -51,8 +49,7 @@ test("the app's own timeout answers before the verdict: the connection ends, and
 
 test("the answers behind one that is broken off are told of as well", async () => {
   const stage = await startTestApp(cleanup, { routes: (app) => app.get("/x", () => {}) });
-  const client = stage.connect();
-  client.write(request("/x").repeat(3));
+  const client = stage.connect().write(request("/x").repeat(3));
   const { app } = stage;
   await eventually("all have begun", () => stage.lines.filter(({ msg }) => msg === "incoming request").length === 3);
   client.destroy();

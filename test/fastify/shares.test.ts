@@ -123,8 +123,7 @@ test("a client that has left while the app had its request is not proxied, and h
     },
     options: { routes: ["/v2/"], upstream: { url: upstream.url, maxConnections } },
   });
-  const client = connect();
-  client.write(request("/v2/gone"));
+  const client = connect().write(request("/v2/gone"));
   await eventually("the app has it", () => goOn.length === 1);
   client.destroy();
   await eventually("it has ended", () => lines.some(({ complete }) => complete === false));
