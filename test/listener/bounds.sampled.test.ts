@@ -128,8 +128,7 @@ test("a peer has no more connections with a request than are left for others", a
     const before = sent();
     for (let i = 0; i < 8; i += 1) {
       const now = sent();
-      const client = connect({ localAddress });
-      client.write(request("/v2/x"));
+      const client = connect({ localAddress }).write(request("/v2/x"));
       await eventually("it is at the upstream, or refused", () => sent() > now || client.ending !== null);
     }
     return sent() - before;
@@ -173,8 +172,7 @@ test("a full house of connections without a request makes room, the one longest 
   const silent = connect();
   await isOpen(silent);
   await eventually("both are open", async () => (await open(gateway)) === 2);
-  const slow = connect();
-  slow.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
+  const slow = connect().write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
   await eventually("three are open", async () => (await open(gateway)) === 3);
   const recent = connect();
   expect(await exchange(recent)).toBe(200);
@@ -239,8 +237,7 @@ test("a flood from many addresses does not lock a good client out", async () => 
   });
   const attackers = scaled(200, 2);
   for (let i = 0; i < attackers; i += 1) {
-    const attacker = connect({ localAddress: `127.0.1.${i % 20}` });
-    attacker.write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
+    connect({ localAddress: `127.0.1.${i % 20}` }).write("GET /v2/x HTTP/1.1\r\nX-Slow: ");
     if (i % 10 === 0) expect(await exchange(connect({ localAddress: "127.0.0.2" }))).toBe(200);
   }
   await eventually("no more than may are open", async () => (await open(gateway)) <= 40);

@@ -109,8 +109,7 @@ test("good clients are served while a hundred slow ones are timed out", async ()
 
 test("a client that closes its sending side has left: the upstream is let go at once", async () => {
   const { connect, upstream, gateway } = await start({}, "");
-  const client = connect({ allowHalfOpen: true });
-  client.write(get);
+  const client = connect({ allowHalfOpen: true }).write(get);
   await eventually("the request is at the upstream", () => upstream.bytes() !== "");
   const [carrying] = upstream.sockets;
   client.socket.end();
@@ -156,8 +155,7 @@ test.each([
   ["CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nContent-Length: 9\r\n\r\n"],
 ])("bytes after the last answer to %j are ignored, and the answer arrives whole", async (bytes) => {
   const { connect, upstream } = await start();
-  const client = connect();
-  client.write(bytes);
+  const client = connect().write(bytes);
   const { status } = await client.readHead();
   expect(status).toBeGreaterThanOrEqual(400);
   client.write(`zz\r\n${get.repeat(50)}`);

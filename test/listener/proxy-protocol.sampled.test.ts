@@ -170,8 +170,7 @@ test.each([
   ["text for a destination", `PROXY TCP6 2001:db8::1 balancer 1 2\r\n${request("/v2/x")}`],
 ])("a connection that begins with %s is closed without a byte, counted, and never parsed", async (_, bytes) => {
   const { gateway, connect, upstream } = await start();
-  const client = connect();
-  client.write(bytes);
+  const client = connect().write(bytes);
   // Long before the time of a head is over.
   await within("the connection ends", client.closed);
   expect(client.receivedBytes).toBe(0);
@@ -194,12 +193,10 @@ test("an unfinished header has the head's time, however steadily it comes, and g
   holdTimers(cleanup);
   const { gateway, connect } = await start({ timeouts: { headMs: 300 } });
   const silent = connect();
-  const slow = connect();
-  slow.write("PROXY UNKNOWN ");
+  const slow = connect().write("PROXY UNKNOWN ");
   const drip = setInterval(() => slow.write("x"), 20);
   cleanup(() => clearInterval(drip));
-  const good = connect();
-  good.write(line("192.0.2.1"));
+  const good = connect().write(line("192.0.2.1"));
   while (slow.ending === null) expect((await exchange(good, request("/elsewhere"))).status).toBe(404);
   await within("the silent one ends", silent.closed);
   expect(slow.receivedBytes + silent.receivedBytes).toBe(0);
@@ -270,8 +267,7 @@ test("a drain ends the silent and the introduced at once, and answers what is in
 
 test("a drain hears out a header that has begun, serves its request, and tells it that it is the last", async () => {
   const { gateway, connect } = await start({ drain });
-  const client = connect();
-  client.write("PROXY TCP4 192.0.2.1 ");
+  const client = connect().write("PROXY TCP4 192.0.2.1 ");
   const other = connect();
   await exchange(other, line("192.0.2.2") + request("/elsewhere"));
   const drained = gateway.drain();
@@ -283,8 +279,7 @@ test("a drain hears out a header that has begun, serves its request, and tells i
 
 test("a header that is whole only during the drain, with nothing behind it, does not hold up the end", async () => {
   const { gateway, connect } = await start({ drain });
-  const client = connect();
-  client.write("PROXY TCP4 192.0.2.1 ");
+  const client = connect().write("PROXY TCP4 192.0.2.1 ");
   const other = connect();
   await exchange(other, line("192.0.2.2") + request("/elsewhere"));
   const drained = gateway.drain();
@@ -297,8 +292,7 @@ test("a header that is whole only during the drain, with nothing behind it, does
 
 test("a header that never ends does not outlast the drain", async () => {
   const { gateway, connect } = await start({ drain: { timeoutMs: 200 } });
-  const client = connect();
-  client.write("PROXY ");
+  const client = connect().write("PROXY ");
   await exchange(connect(), line("192.0.2.2") + request("/elsewhere"));
   await within("the drain ends", gateway.drain());
   await within("the connection ends", client.closed);
@@ -368,8 +362,7 @@ test("TLVs that drip in have the head's time, and nothing of them is kept", asyn
   const { gateway, connect } = await start({ timeouts: { headMs: 60_000 } });
   const header = withTlvs(bulk);
   const read = vi.spyOn(ProxyHeaderReader.prototype, "read");
-  const slow = connect();
-  slow.write(header.slice(0, 60_000));
+  const slow = connect().write(header.slice(0, 60_000));
   await eventually("it ends", () => {
     slow.write("\0");
     vi.advanceTimersByTime(1_000);

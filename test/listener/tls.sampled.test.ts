@@ -320,8 +320,7 @@ describe("the handshake", () => {
     ["no space", "SSH-2.0-OpenSSH_9.2\r\n"],
   ])("other bytes on the TLS port (%s) are closed at once, without an answer, and counted", async (_, bytes) => {
     const { gateway, connect } = await start();
-    const client = connect();
-    client.write(bytes);
+    const client = connect().write(bytes);
     await within("the connection ends", client.closed);
     expect(client.rest).toBe("");
     expect(await failures(gateway, "not_tls")).toBe(1);
@@ -357,8 +356,7 @@ describe("the handshake", () => {
     ["its first byte", "\x16"],
   ])("one that stops after %s is closed when the head's time is over", async (_, bytes) => {
     const { gateway, connect } = await start({ timeouts: { headMs: 300 } });
-    const client = connect();
-    client.write(bytes);
+    const client = connect().write(bytes);
     // Long before the time of the default configuration is over.
     await within("the connection ends", client.closed);
     expect(await failures(gateway, "timeout")).toBe(1);
@@ -399,8 +397,7 @@ test("of one peer more connections than allowed are closed without a word, befor
 test("unfinished handshakes, as many as there may be connections, keep no client out", async () => {
   const { gateway, connect, tls } = await start({ listen: { maxConnections: 4, maxConnectionsPerPeer: 4 } });
   const held = ["", "\x16", "\x16\x03\x01", ""].map((bytes, i) => {
-    const stranger = connect({ localAddress: `127.0.0.${i + 2}` });
-    stranger.write(bytes);
+    const stranger = connect({ localAddress: `127.0.0.${i + 2}` }).write(bytes);
     return stranger;
   });
   await eventually("all wait", async () => (await figure(gateway, "headgate_client_connections")) === 4);

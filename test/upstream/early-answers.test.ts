@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { describe, expect, test, vi } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
+import { eventually, turns, within } from "../support/eventually.ts";
 import { upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
