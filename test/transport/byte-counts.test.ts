@@ -207,8 +207,7 @@ test("over HTTP/2 heads count as HTTP/1 would send them, and bodies without thei
 
 test("what is no request has the bytes of its reply, and a check, whose request an ingress carries, has none", async () => {
   const { connect, gateway } = await stageHttp(cleanup);
-  const client = connect();
-  client.write("nonsense\r\n\r\n");
+  const client = connect().write("nonsense\r\n\r\n");
   await client.closed;
   expect(requestLines(gateway)()).toMatchObject([{ status: 400, bytesReceived: 0, bytesSent: client.receivedBytes }]);
   const { ask, gateway: decider } = await stageDecision(cleanup);

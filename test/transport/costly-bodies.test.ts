@@ -34,8 +34,7 @@ test("a body of 50,000 chunks of one byte is 400 after some hundreds, and its co
 test("a line of a log every 50 ms is uploaded for as long as it takes", async () => {
   const clock = new FakeClock();
   const { upstream, connect } = await stageRaw(cleanup, () => {}, { timeouts: { bodyMs: 3_600_000 } }, clock);
-  const client = connect();
-  client.write(request("/v2/x", post));
+  const client = connect().write(request("/v2/x", post));
   for (let i = 0; i < 2_000; i += 1) {
     client.write(chunk("a line"));
     clock.advance(50);

@@ -50,8 +50,7 @@ const unknown = request("/elsewhere");
 
 test("a response is sent when the batch ends, and then the next request is read", async () => {
   const { connect, gateway } = await stage();
-  const client = connect();
-  client.write(unknown);
+  const client = connect().write(unknown);
   await isWaiting();
   expect(requestLines(gateway)).toEqual([]);
   client.write(request("/elsewhere", { method: "HEAD" }));
@@ -66,8 +65,7 @@ test("a response is sent when the batch ends, and then the next request is read"
 
 test("a client that leaves meanwhile is sent nothing, and its request is incomplete", async () => {
   const { connect, gateway } = await stage();
-  const client = connect();
-  client.write(unknown);
+  const client = connect().write(unknown);
   await isWaiting();
   client.socket.resetAndDestroy();
   await eventually("it is gone", async () => (await metric(gateway, "headgate_client_connections")) === 0);
@@ -77,8 +75,7 @@ test("a client that leaves meanwhile is sent nothing, and its request is incompl
 
 test("of pipelined requests, only the last response waits", async () => {
   const { connect } = await stage();
-  const client = connect();
-  client.write(unknown.repeat(3));
+  const client = connect().write(unknown.repeat(3));
   for (const _ of [1, 2]) expect((await client.read()).status).toBe(404);
   expect(waiting).toHaveLength(1);
   expect(client.rest).toBe("");
@@ -88,8 +85,7 @@ test("of pipelined requests, only the last response waits", async () => {
 
 test("a response that waits when the gateway begins to drain is sent before the connection ends", async () => {
   const { connect, gateway } = await stage();
-  const client = connect();
-  client.write(unknown);
+  const client = connect().write(unknown);
   await isWaiting();
   const closed = gateway.close();
   endBatch();
@@ -100,8 +96,7 @@ test("a response that waits when the gateway begins to drain is sent before the 
 
 test("a request whose client leaves before it is written does not reach the upstream", async () => {
   const { connect, gateway, upstream } = await stage();
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   await isWaiting();
   client.socket.resetAndDestroy();
   await eventually("it is gone", async () => (await metric(gateway, "headgate_client_connections")) === 0);
@@ -154,8 +149,7 @@ test("a response whose connection is aborted in the same batch is not complete",
 
 test("a response of which all is written does not wait", async () => {
   const { connect } = await stageRaw(cleanup, (socket) => socket.write(response("x".repeat(100_000))));
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   await isWaiting();
   endBatch();
   expect((await client.read()).body).toHaveLength(100_000);

@@ -112,8 +112,7 @@ test("the fields about the connection are those that Node's server writes", asyn
   const { connection } = await start((_req, res) => void res.end());
   const plain = createServer({ keepAliveTimeout: 5_000 }, (_req, res) => void res.end());
   const port = await listen(cleanup(plain));
-  const node = cleanup(new RawConnection(port));
-  node.write(get("/"));
+  const node = cleanup(new RawConnection(port)).write(get("/"));
   connection.write(get("/v2/1"));
   const names = ["connection", "keep-alive"];
   const [own, expected] = [await connection.read(), await node.read()];

@@ -63,8 +63,7 @@ describe.each(["HTTP/1.1", "HTTP/1.1 over TLS"])("%s", (protocol) => {
 
 test("a client that goes on for longer than timeouts.linger is cut off", async () => {
   const { connect } = await stageHttp(cleanup, undefined, { timeouts: { lingerMs: 300 } });
-  const client = connect();
-  client.write(request("/none", announced));
+  const client = connect().write(request("/none", announced));
   cleanup(keepSending(client));
   client.socket.resume();
   expect((await client.read()).status).toBe(404);
@@ -132,8 +131,7 @@ test("connections that linger give way to those of others, and leave their peer 
   const { connect } = await stageHttp(cleanup, undefined, { listen: bounds, policies: policies(10_000) });
   const lingering: RawConnection[] = [];
   for (let i = 0; i < 90; i += 1) {
-    const client = connect({ localAddress: "127.0.0.2" });
-    client.write(request("/none", announced));
+    const client = connect({ localAddress: "127.0.0.2" }).write(request("/none", announced));
     lingering.push(client);
   }
   for (const client of lingering) expect((await client.readHead()).status).toBe(404);
