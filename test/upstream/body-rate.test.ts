@@ -92,8 +92,7 @@ function openUpload({ connect, gateway, ca }: Staged, bytes: number, isHttp2: bo
       answer: () => answer,
     };
   }
-  const client = connect();
-  client.write(request("/v2/photo", { method: "POST", fields: `Content-Length: ${bytes}\r\n` }));
+  const client = connect().write(request("/v2/photo", { method: "POST", fields: `Content-Length: ${bytes}\r\n` }));
   return {
     write: (piece) => client.write(piece),
     end: () => {},
@@ -152,8 +151,7 @@ test("a response that is read too slowly breaks off, and the log and the metric 
     { timeouts: { bodyMs } },
     clock,
   );
-  const client = connect();
-  client.write(request("/v2/large"));
+  const client = connect().write(request("/v2/large"));
   await client.readHead();
   client.socket.pause();
   await eventually("it is broken off", () => {
@@ -171,8 +169,7 @@ test("a response that is read too slowly breaks off, and the log and the metric 
 test("a head that comes too slowly is answered 408, and the log names timeouts.head", async () => {
   holdTimers(cleanup);
   const { gateway, connect } = await stageRaw(cleanup, () => {}, { timeouts: { headMs: 5_000 } });
-  const client = connect();
-  client.write("GET /v2/x HTTP/1.1\r\nHost: api");
+  const client = connect().write("GET /v2/x HTTP/1.1\r\nHost: api");
   await eventually("it is late", () => {
     vi.advanceTimersByTime(1_000);
     return client.rest !== "";

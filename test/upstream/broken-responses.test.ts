@@ -23,8 +23,7 @@ test.each([
   ["cut before the last line", `${chunked}0\r\n`, end],
 ])("a response that is %s breaks the client's connection", async (_, bytes, breakOff) => {
   const { upstream, connect, gateway } = await stageRaw(cleanup, (socket) => void socket.write(bytes));
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   expect((await client.readHead()).status).toBe(200);
   await eventually("the first half is there", () => client.rest.includes("half"));
   for (const socket of upstream.sockets) breakOff(socket);
@@ -52,8 +51,7 @@ test("a response whose body stalls is broken off when bodyTimeout is over", asyn
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(length), {
     upstream: { bodyTimeoutMs: 300 },
   });
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   expect((await client.readHead()).status).toBe(200);
   await within("the connection ends", client.closed);
   expect(client.rest).toBe("half");

@@ -37,8 +37,7 @@ test.each([
   ["within its own body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" }), 0],
 ])("a client that leaves %s: the upstream's connection ends, and no other is opened", async (_, bytes, answers) => {
   const { connect, upstream, gateway } = await start();
-  const client = connect();
-  client.write(bytes);
+  const client = connect().write(bytes);
   await eventually("it is at the upstream", () => upstream.bytes().includes("\r\n\r\n"));
   if (answers > 0) await client.readHead();
   client.destroy();

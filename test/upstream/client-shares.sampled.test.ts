@@ -42,8 +42,7 @@ async function stage(overrides: Overrides, respond: (socket: Socket, data: Buffe
       const clients: RawConnection[] = [];
       let before = (await upstreamConnections(gateway)).active;
       for (const message of messages) {
-        const client = connect();
-        client.write(message);
+        const client = connect().write(message);
         clients.push(client);
         let active = before;
         await eventually("it has a connection", async () => {
@@ -88,8 +87,7 @@ test("a freed connection goes to the client that holds the fewest, and a full qu
   for (let i = 0; i < 96; i += 1) connect().write(request("/v2/more", { fields: of(a) }));
   await isWaiting(gateway, 99);
   await wait(6, 100);
-  const other = connect();
-  other.write(request("/v2/b1", { fields: of(b) }));
+  const other = connect().write(request("/v2/b1", { fields: of(b) }));
   const refused = await greedy[5]?.read();
   expect(refused?.status, "the newest of the client with the most").toBe(503);
   expect(errMsg(refused as { body: string })).toBe("This client has used up its share of the waiting requests.");
@@ -125,8 +123,7 @@ test("a client alone has a half, its other requests wait for that half and are t
     (socket, data) => void (target(data) === "/v2/b" && socket.write(response("ok"))),
   );
   await sendAll([1, 2].map((i) => request(`/v2/${i}`, { fields: of(a) })));
-  const third = connect();
-  third.write(request("/v2/3", { fields: of(a) }));
+  const third = connect().write(request("/v2/3", { fields: of(a) }));
   await isWaiting(gateway, 1);
   expect((await connect().ask(request("/v2/b", { fields: of(b) }))).status, "does not wait").toBe(200);
   vi.advanceTimersByTime(connectTimeoutMs);
@@ -147,8 +144,7 @@ test("a request that waits while every client has one connection is refused as o
   holdTimers(cleanup);
   const { connect, gateway, sendAll } = await stage({ upstream: { maxConnections: 2, connectTimeoutMs } }, () => {});
   await sendAll([request("/v2/1", { fields: of(a) }), request("/v2/2", { fields: of(b) })]);
-  const third = connect();
-  third.write(request("/v2/3", { fields: of(c) }));
+  const third = connect().write(request("/v2/3", { fields: of(c) }));
   await isWaiting(gateway, 1);
   vi.advanceTimersByTime(connectTimeoutMs);
   const answer = await third.read();
@@ -182,8 +178,7 @@ test("the slowest upload of the client with the most loses its connection after 
     client.write("x".repeat(64 * 1024));
     await eventually("it has arrived", () => upstream.bytes().length >= before + 64 * 1024);
   }
-  const waiting = connect();
-  waiting.write(request("/v2/e", { fields: of(e) }));
+  const waiting = connect().write(request("/v2/e", { fields: of(e) }));
   await isWaiting(gateway, 1);
   clock.advance(199);
   vi.advanceTimersByTime(reclaimEveryMs);
@@ -209,16 +204,14 @@ test("a client loses what would be left to it if all shared equally only to a re
   const { connect, gateway, sendAll } = await stage(overrides, () => {}, clock);
   const uploads = await sendAll([a, a, b, c].map((client) => slowUpload(client)));
   clock.advance(10_000);
-  const ofOne = connect();
-  ofOne.write(request("/v2/b", { fields: of(b) }));
+  const ofOne = connect().write(request("/v2/b", { fields: of(b) }));
   await isWaiting(gateway, 1);
   vi.advanceTimersByTime(connectTimeoutMs);
   expect((await ofOne.read()).status, "it holds one").toBe(503);
   expect(uploads.map(({ receivedBytes }) => receivedBytes)).toEqual([0, 0, 0, 0]);
   // None of these is answered, so each needs a connection of its own.
   const others = [d, e].map((client) => {
-    const waiting = connect();
-    waiting.write(request("/v2/x", { fields: of(client) }));
+    const waiting = connect().write(request("/v2/x", { fields: of(client) }));
     return waiting;
   });
   await eventually("one has its connection", async () => (await exceeded(gateway, "connections")) === 1);
@@ -247,8 +240,7 @@ test("the clients of a proxy that is not trusted are one client", async () => {
   const { connect, gateway, sendAll } = await stage(overrides, answersGets, clock);
   const uploads = await sendAll([a, b].map((client) => slowUpload(client)));
   clock.advance(10_000);
-  const waiting = connect();
-  waiting.write(request("/v2/c", { fields: of(c) }));
+  const waiting = connect().write(request("/v2/c", { fields: of(c) }));
   await isWaiting(gateway, 1);
   vi.advanceTimersByTime(connectTimeoutMs);
   expect((await waiting.read()).status).toBe(503);
@@ -267,8 +259,7 @@ test("a request that waits for the upstream is never given up for others", async
   const others = [b, c].map((client) => request("/v2/3", { fields: of(client) }));
   const all = await sendAll([...requests, ...others]);
   clock.advance(10_000);
-  const waiting = connect();
-  waiting.write(request("/v2/d", { fields: of(d) }));
+  const waiting = connect().write(request("/v2/d", { fields: of(d) }));
   await isWaiting(gateway, 1);
   vi.advanceTimersByTime(connectTimeoutMs);
   expect((await waiting.read()).status).toBe(503);
@@ -297,8 +288,7 @@ test("a response that its client does not read gives its connection up, and brea
     await reader.readHead();
     reader.socket.pause();
   }
-  const waiting = connect();
-  waiting.write(request("/v2/b", { fields: of(b) }));
+  const waiting = connect().write(request("/v2/b", { fields: of(b) }));
   await isWaiting(gateway, 1);
   // The kernel's buffers take some of it first; what is behind them is held back.
   await eventually("one gives up", async () => {
@@ -326,8 +316,7 @@ test("a response that goes on for longer than ten seconds, such as an event stre
   );
   const streams = await sendAll([a, a, c].map((client, i) => request(`/v2/${i}`, { fields: of(client) })));
   for (const stream of streams) await stream.readHead();
-  const waiting = connect();
-  waiting.write(request("/v2/b", { fields: of(b) }));
+  const waiting = connect().write(request("/v2/b", { fields: of(b) }));
   await isWaiting(gateway, 1);
   // Two bytes are worth something, too.
   clock.advance(10_500);

@@ -43,8 +43,7 @@ test.each([
 ] as const)("a %s to a large body is read whole by a client that keeps sending", async (_, status, head, overrides) => {
   const { upstream, connect } = await stageHttp(cleanup, undefined, overrides);
   for (let i = 0; i < 5; i += 1) {
-    const client = connect();
-    client.write(head);
+    const client = connect().write(head);
     keepSending(client);
     const answer = await client.read();
     expect(answer.status).toBe(status);
@@ -80,8 +79,7 @@ test.each(["keep-alive", "close"])(
       if (connection === "close") socket.end(bytes);
       else socket.write(bytes);
     });
-    const client = connect();
-    client.write(request("/v2/x", announced));
+    const client = connect().write(request("/v2/x", announced));
     keepSending(client);
     const answer = await client.read();
     expect(answer).toMatchObject({ status: 403, body });
@@ -103,8 +101,7 @@ test("after an early answer the next request finds a sound upstream connection",
     },
     { upstream: { maxConnections: 1, connectTimeoutMs: 30_000 } },
   );
-  const client = connect();
-  client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 100\r\n", body: "half" }));
+  const client = connect().write(request("/v2/x", { method: "POST", fields: "Content-Length: 100\r\n", body: "half" }));
   expect((await client.read()).body).toBe("answer 1");
   expect((await connect().ask(request("/v2/y"))).body).toBe("answer 2");
 });
@@ -115,8 +112,7 @@ test("an early answer that streams on while the body still comes carries both to
     if (text.startsWith("POST")) socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
     if (text.endsWith("last")) socket.write("4\r\nlast\r\n0\r\n\r\n");
   });
-  const client = connect();
-  client.write(request("/v2/x", { method: "POST", fields: "Content-Length: 8\r\n", body: "half" }));
+  const client = connect().write(request("/v2/x", { method: "POST", fields: "Content-Length: 8\r\n", body: "half" }));
   expect((await client.readHead()).status).toBe(200);
   await eventually("the answer has begun", () => client.rest.includes("first"));
   client.write("last");
@@ -133,11 +129,9 @@ describe("an answer that has begun before its request is whole", () => {
   const first = request("/v2/x", { method: "POST", fields: "Content-Length: 9\r\n", body: "first" });
 
   test("waits with its client for the rest of it, longer than bodyTimeout", async () => {
-    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-    cleanup(() => void vi.useRealTimers());
+    holdIntervals(cleanup);
     const { connect, upstream } = await stageRaw(cleanup, half, { upstream: { bodyTimeoutMs: 100 } });
-    const client = connect();
-    client.write(first);
+    const client = connect().write(first);
     expect((await client.readHead()).status).toBe(200);
     // Several times the timeout.
     for (let ticks = 0; ticks < 10; ticks += 1) {
@@ -153,8 +147,7 @@ describe("an answer that has begun before its request is whole", () => {
     holdIntervals(cleanup);
     const clock = new FakeClock();
     const { connect, upstream } = await stageRaw(cleanup, half, { timeouts: { bodyMs: 1_000 } }, clock);
-    const client = connect();
-    client.write(first);
+    const client = connect().write(first);
     expect((await client.readHead()).status).toBe(200);
     await eventually("the connection breaks", () => {
       clock.advance(500);

@@ -49,8 +49,7 @@ type Open = (staged: Awaited<ReturnType<typeof stage>>, ca: string) => Stream;
 
 const carriers: Readonly<Record<string, Open>> = {
   "HTTP/1.1": ({ connect }) => {
-    const client = connect();
-    client.write(request("/v2/events"));
+    const client = connect().write(request("/v2/events"));
     return { text: () => client.rest, isOver: () => client.ending !== null };
   },
   "HTTP/2": ({ gateway }, ca) => {
@@ -85,8 +84,7 @@ describe.each(Object.entries(carriers))("over %s", (name, open) => {
 
 test("an upstream that does not begin has responseTimeout alone, whatever its interim responses", async () => {
   const staged = await stage({}, (socket) => void socket.write("HTTP/1.1 103 Early Hints\r\n\r\n"));
-  const client = staged.connect();
-  client.write(request("/v2/x"));
+  const client = staged.connect().write(request("/v2/x"));
   await eventually("it is at the upstream", () => client.rest.includes("103"));
   await staged.pass(29);
   expect(staged.reasons()).toEqual([]);
@@ -97,8 +95,7 @@ test("an upstream that does not begin has responseTimeout alone, whatever its in
 
 test("the two are independent: bodyTimeout may be the shorter one", async () => {
   const staged = await stage({ upstream: { bodyTimeoutMs: 5_000 } });
-  const client = staged.connect();
-  client.write(request("/v2/events"));
+  const client = staged.connect().write(request("/v2/events"));
   await eventually("the stream has begun", () => client.rest.startsWith("HTTP/1.1 200"));
   await staged.pass(6);
   await eventually("the client is told", () => client.ending !== null);

@@ -18,8 +18,7 @@ let clients = 0;
 /** Sends a request of another client than all before: one client alone would get half of the connections. */
 function send(staged: Staged): RawConnection {
   clients += 1;
-  const client = staged.connect(`127.0.1.${clients}`);
-  client.write(request("/v2/x"));
+  const client = staged.connect(`127.0.1.${clients}`).write(request("/v2/x"));
   return client;
 }
 

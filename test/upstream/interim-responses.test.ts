@@ -17,8 +17,7 @@ async function answeredWith(bytes: string, bytesOfRequest = request("/v2/x")) {
     carrying.push(socket);
     socket.write(bytes);
   });
-  const client = staged.connect();
-  client.write(bytesOfRequest);
+  const client = staged.connect().write(bytesOfRequest);
   return { ...staged, client, carrying };
 }
 
@@ -44,8 +43,7 @@ test("each pipelined request has its own interim responses", async () => {
     requests += 1;
     socket.write(`HTTP/1.1 103 E\r\nX-For: ${requests}\r\n\r\n${response(`answer ${requests}`)}`);
   });
-  const client = connect();
-  client.write(request("/v2/x").repeat(5));
+  const client = connect().write(request("/v2/x").repeat(5));
   for (let i = 1; i <= 5; i += 1) {
     expect((await client.readHead()).rawHeaders).toEqual(["X-For", `${i}`]);
     expect((await client.read()).body).toBe(`answer ${i}`);
@@ -55,8 +53,7 @@ test("each pipelined request has its own interim responses", async () => {
 test("the gateway's 100 comes first, then the upstream's interim response, then the response", async () => {
   const fields = "Expect: 100-continue\r\nContent-Length: 2\r\n";
   const { connect } = await stageRaw(cleanup, (socket) => void socket.write(hints + response("ok")));
-  const client = connect();
-  client.write(request("/v2/x", { method: "POST", fields }));
+  const client = connect().write(request("/v2/x", { method: "POST", fields }));
   expect((await client.readHead()).status).toBe(100);
   client.write("hi");
   expect((await client.readHead()).status).toBe(103);
@@ -94,8 +91,7 @@ test("a 101 without a protocol is a 502, and its connection is not used again", 
 
 test("a connection that breaks behind an interim response is a 502", async () => {
   const { connect } = await stageRaw(cleanup, (socket) => void socket.end(hints));
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   expect((await client.readHead()).status).toBe(103);
   expect((await client.read()).status).toBe(502);
 });

@@ -15,8 +15,7 @@ async function expectServed(client: RawConnection): Promise<void> {
 
 async function answeredWith(bytes: string, bytesOfRequest = request("/v2/x")) {
   const staged = await stageRaw(cleanup, (socket) => void socket.write(bytes));
-  const client = staged.connect();
-  client.write(bytesOfRequest);
+  const client = staged.connect().write(bytesOfRequest);
   return { ...staged, client };
 }
 

@@ -12,8 +12,7 @@ test("a response without length that ends in a reset breaks off, and is not ende
   const { connect, upstream } = await stageRaw(cleanup, (socket) => {
     socket.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npartial body");
   });
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   await eventually("the part has arrived", () => client.rest.includes("partial body"));
   for (const socket of upstream.sockets) socket.resetAndDestroy();
   await within("the connection ends", client.closed);
@@ -26,8 +25,7 @@ test("so it does if the part and the reset are read together", async () => {
     socket.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npartial body");
     socket.resetAndDestroy();
   });
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   await within("the connection ends", client.closed);
   expect(client.rest).not.toContain("\r\n0\r\n");
 });
@@ -56,8 +54,7 @@ test("an HTTP/1.0 client is reset where a plain end would pass half a body off a
     socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
     setImmediate(() => socket.destroySoon());
   });
-  const client = connect();
-  client.write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
+  const client = connect().write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
   expect(await within("the connection ends", client.closed)).toBe("ECONNRESET");
 });
 
@@ -67,8 +64,7 @@ test("so it is where the drain breaks its response off", async () => {
     (socket) => void socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
     { drain: { timeoutMs: 0 } },
   );
-  const client = connect();
-  client.write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
+  const client = connect().write("GET /v2/x HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n");
   await eventually("half of the body is there", () => client.rest.endsWith("hello"));
   await gateway.close();
   expect(await within("the connection ends", client.closed)).toBe("ECONNRESET");
@@ -81,8 +77,7 @@ test.each([
   ["PATCH", "keep-alive"],
 ])("a body on %s: the upstream is told that the connection is %s afterwards", async (method, connection) => {
   const { connect, upstream } = await stageHttp(cleanup);
-  const client = connect();
-  client.write(request("/v2/x", { method, fields: "Content-Length: 2\r\n", body: "hi" }));
+  const client = connect().write(request("/v2/x", { method, fields: "Content-Length: 2\r\n", body: "hi" }));
   expect((await client.read()).status).toBe(200);
   expect(valuesOf(upstream.received[0]?.rawHeaders ?? [], "connection")).toEqual([connection]);
 });
@@ -101,8 +96,7 @@ test("Connection: authorization does not take the token away", async () => {
 
 test("a body in chunks of one byte arrives whole, and in few pieces", async () => {
   const { connect, upstream } = await stageHttp(cleanup, (_req, res, body) => void res.end(String(body.length)));
-  const client = connect();
-  client.write(request("/v2/x", { method: "POST", fields: "Transfer-Encoding: chunked\r\n" }));
+  const client = connect().write(request("/v2/x", { method: "POST", fields: "Transfer-Encoding: chunked\r\n" }));
   expect((await client.ask(`${"1\r\nx\r\n".repeat(500)}0\r\n\r\n`)).body).toBe("500");
   expect(upstream.received[0]?.body.equals(Buffer.alloc(500, "x"))).toBe(true);
 });

@@ -39,8 +39,7 @@ const namesOf = (rawHeaders: readonly string[]): string[] =>
 
 async function answersTo(bytes: string): Promise<{ one: Answer; two: Answer }> {
   sent = bytes;
-  const http1 = cleanup(new RawConnection(gateway.traffic.port, { tls: { ca } }));
-  http1.write(request("/v2/x"));
+  const http1 = cleanup(new RawConnection(gateway.traffic.port, { tls: { ca } })).write(request("/v2/x"));
   const interim: number[] = [];
   let answer = await http1.read();
   for (; answer.status < 200; answer = await http1.read()) interim.push(answer.status);

@@ -197,8 +197,7 @@ test("a tunnel goes to an address that can be reached", async () => {
   });
   const { connect } = await stage(cleanup, { addresses: [dead.address, alive.address] });
   for (let i = 0; i < 4; i += 1) {
-    const client = connect();
-    client.write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
+    const client = connect().write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
     expect((await client.readHead()).status).toBe(101);
   }
 });

@@ -37,8 +37,7 @@ describe("while connections are scarce", () => {
   test("slow bodies hold none of them, and others are answered", async () => {
     const { connect, active, upstream, waitingBytes } = await startScarce();
     const slow = Array.from({ length: 5 }, (_, i) => {
-      const client = connect();
-      client.write(i % 2 === 0 ? `${post(6)}s` : `${chunked}1\r\ns\r\n`);
+      const client = connect().write(i % 2 === 0 ? `${post(6)}s` : `${chunked}1\r\ns\r\n`);
       return client;
     });
     const quick = connect();
@@ -54,9 +53,7 @@ describe("while connections are scarce", () => {
 
   test("a large body takes a connection before it is complete, and arrives whole", async () => {
     const { connect, active, upstream } = await startScarce();
-    const client = connect();
-    client.write(post(mib));
-    client.write("b".repeat(mib / 2));
+    const client = connect().write(post(mib) + "b".repeat(mib / 2));
     await eventually("it has a connection", async () => (await active()) === 3);
     expect((await client.ask("b".repeat(mib / 2))).body).toBe(`${mib} bytes`);
     expect(upstream.received.at(-1)?.body.equals(Buffer.alloc(mib, "b"))).toBe(true);
@@ -89,8 +86,7 @@ describe("while connections are scarce", () => {
 
   test("a client that leaves within its body leaves nothing behind", async () => {
     const { connect, active, upstream, waitingBytes } = await startScarce();
-    const client = connect();
-    client.write(`${post(6)}s`);
+    const client = connect().write(`${post(6)}s`);
     await eventually("it waits", async () => (await waitingBytes()) > 0);
     client.destroy();
     const quick = connect();

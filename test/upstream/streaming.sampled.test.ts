@@ -25,8 +25,7 @@ test.each([
   const { upstream, connect } = await stageRaw(cleanup, (socket) => {
     if (upstream.bytes().includes("two ")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
   });
-  const client = connect();
-  client.write(request("/v2/x", { method: "POST", fields, body: first }));
+  const client = connect().write(request("/v2/x", { method: "POST", fields, body: first }));
   await eventually("the first piece is at the upstream", () => upstream.bytes().includes("one "));
   expect(upstream.bytes()).not.toContain("two ");
   expect((await client.ask(second)).status).toBe(200);
@@ -41,8 +40,7 @@ test.each([
     cleanup,
     (socket) => void socket.write(`HTTP/1.1 200 OK\r\n${fields}\r\n`),
   );
-  const client = connect();
-  client.write(request("/v2/x"));
+  const client = connect().write(request("/v2/x"));
   expect((await client.readHead()).status).toBe(200);
   expect(client.rest).toBe("");
   const [socket] = upstream.sockets;
@@ -126,8 +124,7 @@ test("an upstream that does not read stops the client, and reads all of it later
     },
     { maxBodyBytes },
   );
-  const client = connect();
-  client.write(request("/v2/x", { method: "POST", fields: `Content-Length: ${totalBytes}\r\n` }));
+  const client = connect().write(request("/v2/x", { method: "POST", fields: `Content-Length: ${totalBytes}\r\n` }));
   const progress = pour(client.socket);
   expect(await settled(progress)).toBeLessThan(boundBytes);
   isReading = true;

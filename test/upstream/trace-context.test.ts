@@ -43,8 +43,7 @@ test("trace context reaches the upstream as it came, in its lines, order and spe
 
 test("what is no valid trace context passes as well, and the log does not believe it", async () => {
   const { upstream, connect, gateway } = await stageHttp(cleanup);
-  const client = connect();
-  client.write(request("/v2/x", { fields: "traceparent: 00-nonsense\r\ntracestate: \x80\r\n" }));
+  const client = connect().write(request("/v2/x", { fields: "traceparent: 00-nonsense\r\ntracestate: \x80\r\n" }));
   expect((await client.read()).status).toBe(200);
   const rawHeaders = upstream.received[0]?.rawHeaders ?? [];
   expect(valuesOf(rawHeaders, "traceparent")).toEqual(["00-nonsense"]);
@@ -54,8 +53,7 @@ test("what is no valid trace context passes as well, and the log does not believ
 
 test("a request that is refused is found by its trace too", async () => {
   const { connect, gateway } = await stageHttp(cleanup);
-  const client = connect();
-  client.write(`GET /v2/x HTTP/1.1\r\nHost: api.test\r\ntraceparent: ${traceparent}\r\n\r\n`);
+  const client = connect().write(`GET /v2/x HTTP/1.1\r\nHost: api.test\r\ntraceparent: ${traceparent}\r\n\r\n`);
   expect((await client.read()).status).toBe(401);
   expect((await requestLines(gateway, 1))[0]).toMatchObject({ traceId, status: 401, problem: "no_token" });
 });

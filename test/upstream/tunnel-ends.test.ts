@@ -26,8 +26,7 @@ async function openTunnel(overrides: Overrides) {
     },
     overrides,
   );
-  const client = staged.connect();
-  client.write(`${offer}early`);
+  const client = staged.connect().write(`${offer}early`);
   expect((await client.readHead()).status).toBe(101);
   await eventually("the upstream is heard", () => client.rest === "welcome");
   client.write("late");

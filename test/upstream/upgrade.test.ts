@@ -30,8 +30,7 @@ test("the 101 carries the fields once each, the upstream's own, and nothing of t
   const spoofed =
     "RateLimit-Limit: 7\r\ndate: x\r\nKeep-Alive: timeout=1\r\nSec-WebSocket-Accept: abc=\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n";
   const { connect, upstream } = await stageRaw(cleanup, (socket) => void socket.write(switched("WebSocket", spoofed)));
-  const client = connect();
-  client.write(offer("WebSocket", "Sec-WebSocket-Key: k\r\n"));
+  const client = connect().write(offer("WebSocket", "Sec-WebSocket-Key: k\r\n"));
   const { status, rawHeaders } = await client.readHead();
   expect(status).toBe(101);
   expectContractFields({ rawHeaders }, { limit: 100, remaining: 99 });
@@ -51,8 +50,7 @@ test("bytes that come early on either side arrive, in order and not before the u
     if (isOffer(data)) agree = () => void socket.write(`${switched()}early from the upstream`);
     else socket.write(data);
   });
-  const client = connect();
-  client.write(`${offer()}one `);
+  const client = connect().write(`${offer()}one `);
   await eventually("the offer is at the upstream", () => upstream.bytes().endsWith("\r\n\r\n"));
   client.write("two ");
   // Another connection's whole exchange: what was written before it has arrived.
@@ -117,8 +115,7 @@ test.each(refusedOffers)("a refusal is readable and whole: %i", async (status, b
 test("an offer over the limit is 429 and never reaches the upstream", async () => {
   const policies = [slidingPolicy({ limit: 1, windowMs: 60_000 })];
   const { connect, upstream } = await stageRaw(cleanup, echo, { policies: [...policies] });
-  const first = connect();
-  first.write(offer());
+  const first = connect().write(offer());
   expect((await first.readHead()).status).toBe(101);
   const seen = upstream.bytes();
   const answer = await connect().ask(offer());
@@ -177,8 +174,7 @@ test.each([
 
 test("an offer with a length of 0 is tunnelled; what follows its head is the tunnel's", async () => {
   const { connect } = await stageRaw(cleanup, echo);
-  const client = connect();
-  client.write(`${offer("websocket", "Content-Length: 0\r\n")}${request("/v2/inner")}`);
+  const client = connect().write(`${offer("websocket", "Content-Length: 0\r\n")}${request("/v2/inner")}`);
   expect((await client.readHead()).status).toBe(101);
   await eventually("it comes back as bytes", () => client.rest === request("/v2/inner"));
 });
@@ -226,8 +222,7 @@ test("an end in one direction is passed on, and the other goes on", async () => 
     socket.write(switched());
     socket.on("end", () => void socket.end("said after the end"));
   });
-  const client = connect({ allowHalfOpen: true });
-  client.write(offer());
+  const client = connect({ allowHalfOpen: true }).write(offer());
   expect((await client.readHead()).status).toBe(101);
   client.socket.end("last words");
   expect(await within("the connection ends", client.closed)).toBe("end");
@@ -244,8 +239,7 @@ test("an upstream's end is passed on, and the client may still speak", async () 
       socket.end(`${switched()}bye`);
     }
   });
-  const client = connect({ allowHalfOpen: true });
-  client.write(offer());
+  const client = connect({ allowHalfOpen: true }).write(offer());
   await eventually("the upstream's end is here", () => client.ending === "end");
   client.socket.end("bye yourself");
   await eventually("it is heard", () => heard === "bye yourself");
@@ -255,8 +249,7 @@ test("beyond maxTunnels it is 503, until one is free; a tunnel without a byte fo
   holdTimers(cleanup);
   const upgrade = { maxTunnels: 1, idleTimeoutMs: 60_000 };
   const { connect, gateway } = await stageRaw(cleanup, echo, { upgrade });
-  const first = connect();
-  first.write(offer());
+  const first = connect().write(offer());
   expect((await first.readHead()).status).toBe(101);
   const answer = await connect({ localAddress: "127.0.0.2" }).ask(offer());
   expect(answer.status).toBe(503);
@@ -265,16 +258,14 @@ test("beyond maxTunnels it is 503, until one is free; a tunnel without a byte fo
   vi.advanceTimersByTime(upgrade.idleTimeoutMs);
   await within("the idle tunnel is closed", first.closed);
   await eventually("nothing is left", async () => (await tunnels(gateway)).open === 0);
-  const third = connect();
-  third.write(offer());
+  const third = connect().write(offer());
   expect((await third.readHead()).status).toBe(101);
 });
 
 test("a client that leaves before the upstream has answered takes the upstream's connection with it", async () => {
   const { connect, upstream, gateway } = await stageRaw(cleanup, () => {});
   for (const leave of ["end", "destroy"] as const) {
-    const client = connect();
-    client.write(offer());
+    const client = connect().write(offer());
     await eventually("the offer is at the upstream", () => upstream.sockets.size === 1);
     await eventually("it waits", async () => (await tunnels(gateway)).opening === 1);
     client.socket[leave]();
@@ -290,8 +281,7 @@ test.each(["client", "upstream"] as const)(
       socket.allowHalfOpen = true;
       echo(socket, data);
     });
-    const client = connect({ allowHalfOpen: true });
-    client.write(offer());
+    const client = connect({ allowHalfOpen: true }).write(offer());
     expect((await client.readHead()).status).toBe(101);
     const [served] = upstream.sockets;
     if (who === "client") client.socket.resetAndDestroy();

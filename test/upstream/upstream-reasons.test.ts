@@ -26,8 +26,7 @@ test.each<[string, string, (socket: Socket) => void]>([
 ])("%s is %s", async (_, reason, answer) => {
   const overrides = { upstream: { responseTimeoutMs: 300 } };
   const { connect, gateway } = await stageRaw(cleanup, (socket) => answer(socket), overrides);
-  const client = connect();
-  client.write(request("/v2/x", { fields: "Connection: close\r\n" }));
+  const client = connect().write(request("/v2/x", { fields: "Connection: close\r\n" }));
   await client.closed;
   const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   const counted = [...metrics.matchAll(/^headgate_upstream_errors_total\{reason="(\w+)"\} [1-9]\d*$/gm)];

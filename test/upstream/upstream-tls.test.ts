@@ -219,8 +219,7 @@ test("an upgrade passes over TLS, both ways", async () => {
     );
   });
   const { connect } = await stage(upstream.url);
-  const client = connect();
-  client.write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
+  const client = connect().write(request("/v2/x", { fields: "Connection: Upgrade\r\nUpgrade: websocket\r\n" }));
   expect((await client.readHead()).status).toBe(101);
   client.write("hello");
   await eventually("it came back", () => client.rest === "hello");
