@@ -678,13 +678,4 @@ describe("a preflight of a listed origin", () => {
     expect(askIdentified.mock.calls.map(([{ identity }]) => identity)).toEqual([null]);
     expect(authenticate).not.toHaveBeenCalled();
   });
-
-  test("over the limit is throttled, and without the setting it needs its token", () => {
-    const decide = decideWith(partsOf({ limit: 1, origins: ["https://app.example"] }));
-    expect([decide(facts), decide(facts)].map(({ localReply }) => localReply?.reason ?? null)).toEqual([
-      null,
-      "throttled",
-    ]);
-    expect(decideWith(partsOf())(facts).localReply?.reason).toBe("no_token");
-  });
 });

@@ -63,10 +63,7 @@ async function start(overrides: Overrides = {}, fields = upstreamCors) {
 
 function asker(connect: () => RawConnection) {
   const client = connect();
-  return (bytes: string) => {
-    client.write(bytes);
-    return client.read();
-  };
+  return (bytes: string) => client.ask(bytes);
 }
 
 describe("a preflight of a listed origin is answered", () => {

@@ -150,31 +150,53 @@ test("reading an unusual path is paid for as well, also if it is not answered th
   ]);
 });
 
-describe("is not answered, but charged and asked for its token:", () => {
+describe("is no preflight, but charged and asked for its token:", () => {
   const with2 = (name: string, value: string): string[] => [...asking(), name, value];
-  test.each<[claim: string, asked: string[], more?: Partial<RequestHead>]>([
-    ["an origin that is not listed", asking().with(3, "https://b.example")],
-    ["no method", asking().slice(0, 4)],
-    ["a method that is no token", asking("GET, PUT")],
-    ["another method of the request", asking(), { method: "GET" }],
-    ["two lists of names", [...asking("GET", "a"), "access-control-request-headers", "b"]],
-    ["33 names", asking("GET", many(33))],
-    ["a name that is no token", asking("GET", "a b")],
-    ["a name with a line's end", asking("GET", "a\r\nX: y")],
-    ["an empty name", asking("GET", "a,,b")],
+  const from = (origin: string): string[] => asking().with(3, origin);
+  const strangers: [claim: string, asked: string[]][] = [
+    ["an origin that is not listed", from("https://b.example")],
+    ["a name below a listed one", from("https://x.app.example")],
+    ["another scheme", from("http://app.example")],
+    ["another port", from(`${page}:444`)],
+    ["null", from("null")],
+    ["an empty origin", from("")],
+    ["a list of origins", from(`${page}, https://b`)],
+    ["no origin", asking().toSpliced(2, 2)],
     ["two origins", with2("Origin", page)],
+    ["two origins, one of them listed", with2("Origin", "https://b")],
+  ];
+  const others: [claim: string, asked: string[], more?: Partial<RequestHead>][] = [
+    ["no method", asking().slice(0, 4)],
+    ["an empty method", asking("")],
+    ["another method of the request", asking(), { method: "GET" }],
     ["two methods", with2("Access-Control-Request-Method", "GET")],
     ["a body", with2("Content-Length", "1")],
     ["a chunked body", with2("Transfer-Encoding", "chunked")],
     ["an Upgrade", [...with2("Upgrade", "websocket"), "Connection", "upgrade"]],
     ["an Authorization that is no token", with2("Authorization", "Basic YTpi")],
     ["another method in a header", with2("X-HTTP-Method-Override", "DELETE")],
-  ])("%s", (_, asked, more = {}) => {
-    expect(shown(stage().send("/v2/x", asked, more))).toEqual(["no_token", 1, "missing"]);
+    ["another method in another header", with2("x-method-override", "delete")],
+    ["another method in the query", asking(), { target: "/v2/x?a&_method=delete" }],
+    ["the same encoded", asking(), { target: "/v2/x?%5fmethod=delete" }],
+  ];
+  describe.each([true, false])("with answers: %s", (answers) => {
+    test.each([...strangers, ...others])("%s", (_, asked, more = {}) => {
+      const verdict = stage({ answers }).send("/v2/x", asked, more);
+      expect(shown(verdict)).toEqual(["no_token", 1, "missing"]);
+    });
   });
+});
 
-  test("another method in the query", () => {
-    expect(shown(stage().send("/v2/x?_method=DELETE", asking()))[0]).toBe("no_token");
+describe("is not answered, but charged and asked for its token:", () => {
+  test.each<[claim: string, asked: string[]]>([
+    ["two lists of names", [...asking("GET", "a"), "access-control-request-headers", "b"]],
+    ["33 names", asking("GET", many(33))],
+    ["a name that is no token", asking("GET", "a b")],
+    ["a name with a line's end", asking("GET", "a\r\nX: y")],
+    ["an empty name", asking("GET", "a,,b")],
+    ["a method that is no token", asking("GET, PUT")],
+  ])("%s", (_, asked) => {
+    expect(shown(stage().send("/v2/x", asked))).toEqual(["no_token", 1, "missing"]);
   });
 
   test.each<[claim: string, target: string, reason: string, remaining: number]>([

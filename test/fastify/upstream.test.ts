@@ -295,18 +295,10 @@ test("a WebSocket handshake goes to the upstream as an ordinary request, so no c
 test("a client over HTTP/2 gets the upstream's response, and its body goes there", async () => {
   const authority = new Authority(cleanup);
   const { key, cert } = authority.issue();
-  const {
-    upstream,
-    connect: _connect,
-    port,
-  } = await (async () => {
-    const upstream = await startUpstream(
-      (_req, res, body) => void res.setHeader("Set-Cookie", ["a=1", "b=2"]).end(body),
-    );
-    cleanup(() => upstream.close());
-    const server = { http2: true, https: { key, cert } } as NonNullable<TestAppOptions["server"]>;
-    return { upstream, ...(await stage(upstream.url, {}, { server })) };
-  })();
+  const upstream = await startUpstream((_req, res, body) => void res.setHeader("Set-Cookie", ["a=1", "b=2"]).end(body));
+  cleanup(() => upstream.close());
+  const server = { http2: true, https: { key, cert } } as NonNullable<TestAppOptions["server"]>;
+  const { port } = await stage(upstream.url, {}, { server });
   const client = new Http2Client(port, authority.cert, cleanup);
   const answer = await client.ask({ method: "POST", fields: { "content-type": "odd" }, body: "hi" });
   expect(answer).toMatchObject({ status: 200, body: "hi" });

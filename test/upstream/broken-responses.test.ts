@@ -47,16 +47,6 @@ test.each([
   expect(await client.ask(request("/v2/ok"))).toMatchObject({ status: 200, body: "ok" });
 });
 
-test("a response whose body stalls is broken off when bodyTimeout is over", async () => {
-  const { connect } = await stageRaw(cleanup, (socket) => void socket.write(length), {
-    upstream: { bodyTimeoutMs: 300 },
-  });
-  const client = connect().write(request("/v2/x"));
-  expect((await client.readHead()).status).toBe(200);
-  await within("the connection ends", client.closed);
-  expect(client.rest).toBe("half");
-});
-
 test("what an upstream sends beyond its length is dropped with the connection", async () => {
   const { upstream, connect } = await stageRaw(cleanup, (socket) => void socket.write(`${response("ok")}more`));
   const client = connect();
@@ -81,26 +71,4 @@ test("a spare response behind a response is not the answer to the next request o
   // All at once: one client gets five connections, and five wait for the connections on which something spare has just arrived.
   for (const client of clients) client.write(request("/v2/x"));
   for (const client of clients) expect((await client.read()).body).toMatch(/^answer \d+$/);
-});
-
-test.each([
-  ["a spare response", response("spare")],
-  ["a 408", response("spare", "", "408 Request Timeout")],
-  ["nonsense", "nonsense"],
-  ["one byte", "H"],
-])("%s on an idle connection ends that connection, and the next client never sees it", async (_, spare) => {
-  let requests = 0;
-  const { upstream, connect } = await stageRaw(cleanup, (socket) => {
-    requests += 1;
-    socket.write(response(`answer ${requests}`));
-  });
-  const client = connect();
-  for (let i = 1; i <= 6; i += 2) {
-    for (const answer of [`answer ${i}`, `answer ${i + 1}`]) {
-      expect((await client.ask(request("/v2/x"))).body).toBe(answer);
-    }
-    const [idle] = upstream.sockets;
-    idle?.write(spare);
-    await eventually("the connection is ended", () => idle?.destroyed === true);
-  }
 });

@@ -37,7 +37,9 @@ test.each(["GET", "POST"])("a connection carries no request after a 408 that ans
 });
 
 test.each([
-  ["a whole response", late],
+  ["a spare response", response("spare")],
+  ["a 408", late],
+  ["nonsense", "nonsense"],
   ["half a response", "HTTP/1.1 200 OK\r\nContent-Le"],
   ["one byte", "\n"],
 ])("%s on an idle connection closes it at once", async (_, bytes) => {

@@ -44,6 +44,8 @@ const statusLines: readonly ResponseCase[] = [
   failed("RFC 9112 2.3", "TLS", "\x15\x03\x01\0\x02\x02\x46"),
 ];
 
+const retryAfter = "Retry-After: 1\r\nRetry-After: 2\r\n";
+
 const fields: readonly ResponseCase[] = [
   kept("RFC 9110 5.3", "lines of one name, in their order and spelling", "X-A: 1", "x-a: 2", "X-B: 3", "X-a: 4"),
   kept("RFC 9110 5.3", "two Set-Cookies", "Set-Cookie: a=1; Path=/", "Set-Cookie: b=2"),
@@ -85,6 +87,12 @@ const fields: readonly ResponseCase[] = [
     "X-RateLimit-Reset: 7",
     "RateLimit: x",
     "RateLimit-Policy: y",
+  ),
+  ...["200 OK", "301 Moved", "413 Too Large", "503 Down"].map((line) =>
+    passed("contract 4", `an upstream's Retry-After of ${line}`, response("", retryAfter, `HTTP/1.1 ${line}`), {
+      status: Number(line.slice(0, 3)),
+      lines: [length(0), "Retry-After: 1", "Retry-After: 2"],
+    }),
   ),
   dropped("contract 4", "an upstream's Date", "Date: Mon, 01 Jan 2001 00:00:00 GMT"),
   invalid("RFC 9112 5.1", "a space before the colon", "X : a\r\n"),
@@ -208,7 +216,9 @@ const bodiless: readonly ResponseCase[] = [
     ...toHead,
   }),
   passed("RFC 9110 15.3.5", "204", head("X: y\r\n", noContent), { status: 204, lines: ["X: y"] }),
-  passed("RFC 9110 8.6", "204 with a length", head(`${length(0)}\r\n`, noContent), { status: 204 }),
+  ...[0, 5].map((count) =>
+    passed("RFC 9110 8.6", `204 with a length of ${count}`, head(`${length(count)}\r\n`, noContent), { status: 204 }),
+  ),
   passed("RFC 9110 15.4.5", "304 with its 200's length", head(`${length(1234)}\r\nETag: "a"\r\n`, notModified), {
     status: 304,
     lines: [length(1234), 'ETag: "a"'],
