@@ -8,7 +8,7 @@ export const soonMs = closeMs - 100;
 export const stallMs = 1_500;
 
 // Taken before a test can hold the timers: how long a test waits is real.
-const { setTimeout, clearTimeout, setImmediate } = globalThis;
+const { setTimeout, clearTimeout, setImmediate, performance } = globalThis;
 
 /**
  * Pauses a poll that has waited so long. What happens within this process takes a few turns of the event loop; after these,
@@ -21,8 +21,27 @@ function pause(waitedMs: number): Promise<void> {
   });
 }
 
-/** A poll, or a step of a wait, counts as no more: a deadline is of the time in which this process could run. */
+/** A poll, or a step of a wait, counts as no more. */
 const longestStepMs = 250;
+
+/**
+ * Returns what says how much of a deadline has passed: of the time since the last call, that in which this process has worked or
+ * had nothing to do. Where other processes take the processor, or the machine stalls, a wait lasts longer.
+ */
+function deadlineClock(): () => number {
+  const ownMs = (): number => {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1_000 + performance.eventLoopUtilization().idle;
+  };
+  let passedMs = 0;
+  let last = { wallMs: performance.now(), ownMs: ownMs() };
+  return () => {
+    const now = { wallMs: performance.now(), ownMs: ownMs() };
+    passedMs += Math.min(now.wallMs - last.wallMs, now.ownMs - last.ownMs, longestStepMs);
+    last = now;
+    return passedMs;
+  };
+}
 
 /** Polls until `condition` holds. Throws with `what` when the deadline passes first. */
 export async function eventually(
@@ -30,11 +49,9 @@ export async function eventually(
   condition: () => boolean | Promise<boolean>,
   deadlineMs = 5_000,
 ): Promise<void> {
-  let waitedMs = 0;
-  for (let lastMs = performance.now(); !(await condition()); ) {
-    const nowMs = performance.now();
-    waitedMs += Math.min(nowMs - lastMs, longestStepMs);
-    lastMs = nowMs;
+  const passedMs = deadlineClock();
+  while (!(await condition())) {
+    const waitedMs = passedMs();
     if (waitedMs > deadlineMs) throw new Error(`within ${deadlineMs} ms it did not happen that ${what}`);
     await pause(waitedMs);
   }
@@ -44,12 +61,14 @@ export async function eventually(
 export async function within<T>(what: string, promise: Promise<T>, deadlineMs = 5_000): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const wait = (leftMs: number): void => {
-      const stepMs = Math.min(leftMs, longestStepMs);
-      if (leftMs > 0) timer = setTimeout(wait, stepMs, leftMs - stepMs);
+    // Most promises are kept within the first step, and need no clock.
+    const firstMs = Math.min(deadlineMs, longestStepMs);
+    const wait = (passedMs: () => number): void => {
+      const leftMs = deadlineMs - firstMs - passedMs();
+      if (leftMs > 0) timer = setTimeout(wait, Math.min(leftMs, longestStepMs), passedMs);
       else reject(new Error(`not within ${deadlineMs} ms: ${what}`));
     };
-    wait(deadlineMs);
+    timer = setTimeout(() => wait(deadlineClock()), firstMs);
   });
   try {
     return await Promise.race([promise, late]);
