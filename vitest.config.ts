@@ -8,8 +8,8 @@ export const shared = {
   // It only ends what hangs. A test that computes for half a second takes twenty on a machine with forty such processes.
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  // As long as `eventually` waits. By default it is a second, for which a busy machine may stand still.
-  expect: { poll: { timeout: 5_000 } },
+  // By default a second. Unlike `eventually`, it counts the time that other processes take.
+  expect: { poll: { timeout: 20_000 } },
   // Four at a time keep two cores busy, since tests wait for a third of their time.
   maxWorkers: 4,
   // Files share the modules of their worker. Loading these anew for each file took a quarter of all the processor time, and

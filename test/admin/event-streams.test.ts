@@ -155,6 +155,6 @@ test("when the last stream has ended, nothing is sent any more", async () => {
   const { outgoing } = await open(stage);
   expect(vi.getTimerCount()).toBe(before + 1);
   outgoing.destroy();
-  await vi.waitUntil(() => plane.subscribers() === 0, { timeout: 5_000 });
+  await eventually("nobody listens", () => plane.subscribers() === 0);
   expect(vi.getTimerCount()).toBe(before);
 });

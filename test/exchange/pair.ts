@@ -49,7 +49,7 @@ export async function openPair(cleanup: Cleanup, kind: Kind): Promise<Pair> {
 }
 
 /** Longer than the 5 s of the configuration: a busy machine needs more to encrypt megabytes. */
-export const poll = <T>(read: () => T) => expect.poll(read, { interval: 2, timeout: 10_000 });
+export const poll = <T>(read: () => T) => expect.poll(read, { interval: 2 });
 
 export const once = (socket: Socket | Server, event: string): Promise<unknown> =>
   new Promise((resolve) => socket.once(event, resolve));

@@ -179,11 +179,11 @@ test("a watched file that could not be put into force for another reason than wh
   await reloader.start();
   cleanup(() => reloader.close());
   write("maxBodyBytes: 2MiB");
-  await expect.poll(() => held.length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => held.length).toBe(1);
   held[0]?.reject(new NotPreparedError("a worker has ended"));
-  await expect.poll(() => held.length, { timeout: 10_000 }).toBe(2);
+  await expect.poll(() => held.length).toBe(2);
   held[1]?.resolve();
-  await expect.poll(() => carrier.settings.maxBodyBytes, { timeout: 10_000 }).toBe(2 * 1024 * 1024);
+  await expect.poll(() => carrier.settings.maxBodyBytes).toBe(2 * 1024 * 1024);
   expect(asked).toEqual([2 * 1024 * 1024, 2 * 1024 * 1024]);
   expect(reported).toEqual([
     ["file", false],

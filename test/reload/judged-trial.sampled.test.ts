@@ -54,7 +54,7 @@ async function stage(workers = 1, overrides: Overrides = {}) {
     const { judged, refused } = gateway.trial.trial ?? { judged: -1, refused: -1 };
     return [judged, refused];
   };
-  const over = () => expect.poll(() => gateway.trial.trial, { timeout: 10_000 }).toBeNull();
+  const over = () => expect.poll(() => gateway.trial.trial).toBeNull();
   const lines = (msg: string) => gateway.logLines.filter((line) => String(line["msg"]).startsWith(msg));
   return { clock, gateway, ask, askOften, reload, tally, over, lines };
 }

@@ -52,7 +52,7 @@ async function stage(workers = 1, overrides: Overrides = {}) {
   const trials = (outcome: string, reason: string) =>
     metric(gateway, `headgate_reload_trials_total{outcome="${outcome}",reason="${reason}"}`);
   /** Until the trial is over. */
-  const over = () => expect.poll(() => gateway.trial.trial, { timeout: 10_000 }).toBeNull();
+  const over = () => expect.poll(() => gateway.trial.trial).toBeNull();
   return { clock, gateway, connect, ask, settings, lines, trials, over };
 }
 
@@ -180,7 +180,7 @@ test("what cannot be taken back is tried again until it can", async () => {
   await gateway.reload(settings({ auth: { mode: "presence", tokensFile: null } }), terms());
   rmSync(tokensFile);
   clock.advance(300_000);
-  await expect.poll(() => lines("reload failed").length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => lines("reload failed").length).toBe(1);
   expect(gateway.trial.trial).not.toBeNull();
   write();
   clock.advance(10_000);

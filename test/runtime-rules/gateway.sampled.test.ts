@@ -189,7 +189,7 @@ test.each(inFull([2]))("of %i threads one that replaces another has all rules be
   const channel = new BroadcastChannel(faultChannel);
   channel.postMessage({ thread: 2, on: null, how: "exit" } satisfies Fault);
   channel.close();
-  await expect.poll(() => lines(gateway, "worker started").length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => lines(gateway, "worker started").length).toBe(1);
   expect(await statuses(connect(gateway, 64))).toEqual([403]);
   await gateway.rules.remove("own", writer, anyway);
   expect(await statuses(connect(gateway, 64))).toEqual([200]);

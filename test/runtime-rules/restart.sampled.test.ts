@@ -73,7 +73,7 @@ test("a rule is in a snapshot soon after it was set, and gone from one soon afte
   expect(existsSync(path)).toBe(false);
   await first.gateway.rules.put(own, writer, anyway);
   vi.advanceTimersByTime(1_000);
-  await expect.poll(() => existsSync(path), { timeout: 5_000 }).toBe(true);
+  await expect.poll(() => existsSync(path)).toBe(true);
   // As a process that is killed leaves it.
   copyFileSync(path, `${path}.copy`);
   const second = await start({ at: `${path}.copy` });
@@ -83,7 +83,7 @@ test("a rule is in a snapshot soon after it was set, and gone from one soon afte
   const { ino } = statSync(path);
   await first.gateway.rules.remove("own", writer, anyway);
   vi.advanceTimersByTime(1_000);
-  await expect.poll(() => statSync(path).ino, { timeout: 5_000 }).not.toBe(ino);
+  await expect.poll(() => statSync(path).ino).not.toBe(ino);
   copyFileSync(path, `${path}.copy`);
   const third = await start({ at: `${path}.copy` });
   expect(third.gateway.rules.list()).toEqual([]);

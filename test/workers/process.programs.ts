@@ -10,8 +10,7 @@ import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 
-/** Threads take long where many tests run at once. */
-const poll = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
+const { poll } = expect;
 
 test("SIGHUP puts a new tokens file into use in both workers, a wrong one in none; SIGTERM waits for the requests of both", async () => {
   const held: (() => void)[] = [];

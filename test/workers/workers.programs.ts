@@ -25,8 +25,7 @@ import { type Fault, faultChannel } from "./faulty-thread.ts";
 const cleanup = useCleanup();
 const tls = useTls();
 
-/** Threads take long where many tests run at once. */
-const poll = <T>(read: () => T) => expect.poll(read, { timeout: 10_000 });
+const { poll } = expect;
 const threadEntry = new URL("./faulty-thread.ts", import.meta.url);
 
 async function start(overrides: Overrides = {}, respond?: Parameters<typeof startUpstream>[0]) {
