@@ -75,8 +75,9 @@ const moves: readonly Move[] = [
     language: "haproxy",
     start: (cleanup, example, upstream) =>
       startProgram(cleanup, example, upstream, (text, folder) => ["haproxy", ["-f", join(folder, "config")], text]),
-    bursts: [{ atMs: 0, count: 30 }, ...Array.from({ length: 80 }, (_, i) => ({ atMs: 50 * (i + 1), count: 1 }))],
-    mostLateMs: 500,
+    // What follows begins when the first are answered.
+    bursts: [{ atMs: 0, count: 30 }, ...Array.from({ length: 80 }, (_, i) => ({ atMs: 500 + 50 * i, count: 1 }))],
+    mostLateMs: 400,
     sums: [0, 1],
   },
   {

@@ -170,7 +170,7 @@ const present = servers.filter(({ isInstalled }) => isInstalled || HEADGATE_REQU
 const missing = servers.filter((server) => !present.includes(server)).map(({ needs }) => needs);
 
 test(`no POST is lost around the end of an idle connection${missing.length > 0 ? ` (needs ${missing.join(", ")})` : ""}`, {
-  timeout: 60_000 + Number(HEADGATE_IDLE_ROUNDS) * 7_000,
+  timeout: 180_000 + Number(HEADGATE_IDLE_ROUNDS) * 7_000,
 }, async () => {
   const counted = await Promise.all(
     present.map(async (server) => [server.name, await countAfter(server, gapsOf(server))] as const),
