@@ -7,6 +7,8 @@ export interface Asked {
   readonly number: number;
   readonly sentMs: number;
   readonly answeredMs: number;
+  /** Of the gateway. */
+  readonly port: number;
   /** 0: the connection ended without an answer. */
   readonly status: number;
   /** NaN if there is none. */
@@ -25,6 +27,8 @@ export class ClientLine {
   readonly #port: () => number;
   readonly #address: string;
   #socket: Socket | null = null;
+  /** Of the last connection. */
+  #connectedTo = 0;
   #received = "";
   #answered: ((head: string) => void) | null = null;
 
@@ -39,6 +43,7 @@ export class ClientLine {
     lastNumber += 1;
     const number = lastNumber;
     const socket = this.#socket ?? this.#connect();
+    const port = this.#connectedTo;
     const sentMs = monotonicMs();
     const head = await new Promise<string>((resolve) => {
       this.#answered = resolve;
@@ -49,7 +54,15 @@ export class ClientLine {
     const lower = head.toLowerCase();
     const retryAfter = /\r\nretry-after: (\d+)/.exec(lower);
     const missing = status === 0 ? [] : fields.filter((name) => !lower.includes(name)).map((name) => name.trim());
-    return { number, sentMs, answeredMs, status, retryAfterSeconds: Number(retryAfter?.[1] ?? Number.NaN), missing };
+    return {
+      number,
+      sentMs,
+      answeredMs,
+      port,
+      status,
+      retryAfterSeconds: Number(retryAfter?.[1] ?? Number.NaN),
+      missing,
+    };
   }
 
   close(): void {
@@ -57,7 +70,8 @@ export class ClientLine {
   }
 
   #connect(): Socket {
-    const socket = connect({ port: this.#port(), host: "127.0.0.1", localAddress: this.#address, noDelay: true });
+    this.#connectedTo = this.#port();
+    const socket = connect({ port: this.#connectedTo, host: "127.0.0.1", localAddress: this.#address, noDelay: true });
     this.#socket = socket;
     this.#received = "";
     socket.on("error", () => {});

@@ -29,7 +29,10 @@ export interface Fleet {
   start(settings?: readonly string[]): Promise<GatewayProcess>;
 }
 
-/** `settings`: as `--set` takes them. The clients need no token, and none is refused for how often it connects. */
+/**
+ * `settings`: as `--set` takes them. The clients need no token, and none is refused for how often it connects, nor when it sends
+ * at once what a machine that stood still has kept it from sending.
+ */
 export async function startFleet(
   cleanup: Cleanup,
   upstreamUrl: string,
@@ -37,7 +40,8 @@ export async function startFleet(
   settings: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Fleet> {
-  const fixed = [`policies=${JSON.stringify(policies)}`, "auth.mode=off", "listen.maxConnectionsPerPeer=10000"];
+  const bounds = ["listen.maxConnectionsPerPeer=10000", "upstream.maxConnections=10000"];
+  const fixed = [`policies=${JSON.stringify(policies)}`, "auth.mode=off", ...bounds];
   const start = (more: readonly string[] = []) =>
     startGatewayProcess(cleanup, upstreamUrl, [...fixed, ...settings, ...more], { env });
   const gateways = await Promise.all(Array.from({ length: count }, () => start()));

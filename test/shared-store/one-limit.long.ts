@@ -15,7 +15,6 @@ import { answersOf, before, type Client, mostAtUpstream, type Outcome, outcomeOf
 const cleanup = useCleanup();
 /** Four windows begin in it. */
 const lastsMs = 3.4 * windowMs;
-// Tried again: on a machine that stands still for a while, gateways decide without the store.
 /** Long, because what is measured is a store that answers: a machine that is busy must not look like one that does not. */
 const waitMs = Number(process.env["HEADGATE_WAIT_MS"] ?? 250);
 /** A unit that was asked for by a request counts from the call on, as if it was spent when its lease ends. */
@@ -29,6 +28,7 @@ describe.skipIf(skipRedis)(`one limit over several gateways${redisNeeded}`, () =
     [2, 2] as const,
   ])(
     "%d gateways with %d workers: never above a limit, and at least 0.98 of it",
+    // Tried again: on a machine that stands still for a while, gateways decide without the store.
     { retry: 2 },
     async (gateways, workers) => {
       const stage = await stageStore(cleanup, gateways, {
@@ -53,7 +53,9 @@ interface OneByOne {
   readonly greedy: Client;
   /** At the edge of their limit. */
   readonly edge: readonly Client[];
+  /** Their requests are at the upstream for a moment, and for a second. */
   readonly slots: Client;
+  readonly heldSlots: Client;
   readonly minute: Client;
   /** With a limit of their own, and one together. */
   readonly both: readonly Client[];
@@ -62,22 +64,22 @@ interface OneByOne {
 async function loadsOneByOne(stage: SharedStage): Promise<OneByOne> {
   const greedy = stage.client("/v1/small");
   const edge = Array.from({ length: 20 }, () => stage.client("/v1/small"));
-  const slots = stage.client("/v1/slots", "?hold=20");
+  const [slots, heldSlots] = [stage.client("/v1/slots", "?hold=20"), stage.client("/v1/slots", "?hold=1000")];
   const minute = stage.client("/v1/minute");
   const both = [stage.client("/v1/both"), stage.client("/v1/both")];
   const endMs = monotonicMs() + lastsMs;
   const perSecond = (1_050 * limits.small) / windowMs;
   await Promise.all([
     ...[greedy, minute, ...both].map((client) => client.greedy(before(endMs))),
-    slots.greedy(before(endMs), 3),
+    ...[slots, heldSlots].map((client) => client.greedy(before(endMs), 3)),
     ...edge.map((client) => client.steady(before(endMs), perSecond, anyOf)),
   ]);
-  return { greedy, edge, slots, minute, both };
+  return { greedy, edge, slots, heldSlots, minute, both };
 }
 
 async function expectOneByOne(
   { upstream }: SharedStage,
-  { greedy, edge, slots, minute, both }: OneByOne,
+  { greedy, edge, slots, heldSlots, minute, both }: OneByOne,
   expectNoneAlone: () => Promise<void>,
 ): Promise<void> {
   const visits = await upstream.visits();
@@ -87,6 +89,7 @@ async function expectOneByOne(
   const ofEdges = {
     admitted: sum(edges.map(({ admitted }) => admitted)),
     ideal: sum(edges.map(({ ideal }) => ideal)),
+    lost: sum(edges.map(({ lost }) => lost)),
     worst: Math.max(...edges.map(({ worst }) => worst)),
     delayMs: Math.max(...edges.map(({ delayMs }) => delayMs)),
     p99DelayMs: Math.max(...edges.map(({ p99DelayMs }) => p99DelayMs)),
@@ -97,11 +100,13 @@ async function expectOneByOne(
   for (const each of [outcome(greedy, limits.small), ofEdges]) expectWhole(each, limits.small);
   for (const client of both) expect(outcome(client, limits.both).worst).toBeLessThanOrEqual(limits.both);
   expectWhole(outcome(both, limits.all), limits.all);
-  expect(mostAtUpstream(slots, visits)).toBe(limits.slots);
+  expect(mostAtUpstream(slots, visits)).toBeLessThanOrEqual(limits.slots);
+  // On a busy machine, requests that are there for a moment are seldom there together.
+  expect(mostAtUpstream(heldSlots, visits)).toBe(limits.slots);
   const { most, ideal, admitted } = worstPeriod(minute, visits, { limit: limits.minute, periodMs: 60_000 });
   expect(most).toBeLessThanOrEqual(limits.minute);
   expect(admitted).toBeGreaterThanOrEqual(0.98 * ideal);
-  expectAnswered([greedy, slots, minute, ...both, ...edge]);
+  expectAnswered([greedy, slots, heldSlots, minute, ...both, ...edge]);
 }
 
 async function leasesAhead(stage: SharedStage): Promise<void> {

@@ -96,6 +96,8 @@ export class Client {
 export interface Outcome {
   readonly admitted: number;
   readonly ideal: number;
+  /** Requests whose connection ended without an answer. */
+  readonly lost: number;
   /** Admissions that were certainly in one window. */
   readonly worst: number;
   /** The longest time from sending a request to its arrival, which is how inexact `worst` can be; and p99 of it. */
@@ -134,6 +136,7 @@ export function outcomeOf(
   return {
     admitted: admissions.length,
     ideal: Math.min(...ideals.map((attempts) => idealAdmissions(attempts, limit, countsMs))),
+    lost: asked.filter(({ status }) => status === 0).length,
     worst: worstWindow(admissions, windowMs),
     delayMs: Math.max(0, ...delays),
     p99DelayMs: percentile(delays, 0.99),
@@ -168,6 +171,8 @@ export function mostAtUpstream(client: Client, visits: Visits): number {
 export interface Answers {
   /** By status; 0: the connection ended without an answer. */
   readonly statuses: Readonly<Record<number, number>>;
+  /** The ports of the gateways whose connections ended without an answer. */
+  readonly lostAt: ReadonlySet<number>;
   /** How many lacked a rate-limit header. */
   readonly incomplete: number;
   /** From sending to the answer, of what was admitted. */
@@ -182,6 +187,7 @@ export function answersOf(asked: readonly Asked[]): Answers {
   const times = asked.filter(({ status }) => status === 200).map((one) => one.answeredMs - one.sentMs);
   return {
     statuses,
+    lostAt: new Set(asked.filter(({ status }) => status === 0).map(({ port }) => port)),
     incomplete: asked.filter(({ missing }) => missing.length > 0).length,
     p50Ms: percentile(times, 0.5),
     p99Ms: percentile(times, 0.99),

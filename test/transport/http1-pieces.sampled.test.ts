@@ -9,7 +9,7 @@ import { type Overrides, startTestGateway } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { scaled } from "../support/runs.ts";
+import { inFullOr, scaled } from "../support/runs.ts";
 import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
@@ -282,7 +282,9 @@ describe("a head that takes its time", () => {
   });
 
   test("is refused in time, on many connections at once, and during a drain", async () => {
-    const { gateway } = await start({ timeouts: { headMs: 500 }, drain: { timeoutMs: 10_000 } });
+    // All of them must begin within it.
+    const headMs = inFullOr(3_000, 500);
+    const { gateway } = await start({ timeouts: { headMs }, drain: { timeoutMs: 10_000 } });
     const clients: RawConnection[] = [];
     // Each is opened when it asks: one that says nothing for so long is closed.
     while (clients.length < scaled(150, 5)) {
