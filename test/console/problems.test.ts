@@ -231,6 +231,10 @@ describe("what is not wrong", () => {
         /^critical The upstream has failed 42\.5 % of requests since 24 Nov, \d+:01:55: 74 × 502, connection refused\.$/,
       ),
     ]);
+    // It fails a part of its requests all the time, and was down for a second.
+    expect(textsOf({ steps: new Array(24).fill(failing) }, [{ from: at(60), to: at(61) }])).toEqual([
+      expect.stringMatching(/^critical The upstream has failed 42\.5 % of requests since /),
+    ]);
   });
 
   test("the addresses that fail are named, if they are known", () => {

@@ -225,8 +225,9 @@ function ofFailures(history, outages, { seconds, failures }) {
     else runs.push({ from: i, to: i + 1 });
   }
   return runs.map(({ from, to }) => {
-    const isIn = (text) => Date.parse(text) > at(from - 2) && Date.parse(text) < at(to + 2);
-    const down = outages.find((outage) => isIn(outage.from) && isIn(outage.to));
+    // An outage that is as long: an upstream that fails a part of its requests is also down now and then.
+    const isNear = (text, i) => Date.parse(text) > at(i - 2) && Date.parse(text) < at(i + 2);
+    const down = outages.find((outage) => isNear(outage.from, from) && isNear(outage.to, to));
     const times = down === undefined ? [at(from), at(to)] : [Date.parse(down.from), Date.parse(down.to)];
     const isOn = down === undefined && to >= steps.length - 1;
     const causes = to > steps.length - seconds / stepSeconds ? failures : [];

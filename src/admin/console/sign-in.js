@@ -21,7 +21,7 @@ export function SignIn({ message, onToken }) {
           aria-describedby="token-help" onInput=${({ target }) => setToken(target.value)} />
         <p id="token-help" class="muted">
           One of <code>admin.tokensFile</code>; <code>headgate token --admin read --name you</code> makes one. It is kept
-          until this page is closed or loaded again.
+          until this page is closed or reloaded.
         </p>
         <p class="failure" role="alert">${message}</p>
         <button type="submit" class="main">Sign in</button>

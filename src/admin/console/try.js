@@ -39,7 +39,7 @@ export function TryView({ session: { api } }) {
     <div role="status">
       <${Failures} error=${error} />
       ${answer !== null && html`<${Answer} answer=${answer} nowMs=${api.clock.nowMs()} />`}
-      ${answer === null && error === null && html`<${Empty} title="No answer yet.">What the gateway would do with the request, by which policy or rule, and what is left for its client.<//>`}
+      ${answer === null && error === null && html`<${Empty} title="No answer yet.">What the gateway would do with it, by which policy or rule, and what is left for its client.<//>`}
     </div>
     </div>`;
 }
