@@ -29,7 +29,9 @@ describe.skipIf(noBrowser)("the view of the gateways", () => {
       const other = await startConsole(cleanup, policies, "tokensFile: admin.txt", set);
       const page = await openSignedIn(cleanup, await browser(), own);
       await page.getByRole("link", { name: "Gateways" }).click();
-      await page.getByText("The store is up (1 up). It has heard of these gateways within the last 10 s:").waitFor();
+      await page
+        .getByText(/^The store is up \(1 up\) since \d.* ago\)\. It has heard of these gateways within the last 10 s:$/)
+        .waitFor();
       const [ownRow, otherRow] = [own, other].map(({ admin }) => {
         return page.getByRole("row", { name: new RegExp(` 127\\.0\\.0\\.1:${admin.port} 0\\.0\\.0-test `) });
       });

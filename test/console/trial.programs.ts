@@ -28,7 +28,7 @@ describe.skipIf(noBrowser)("a reload on trial, in the console", () => {
     await page.getByRole("button", { name: "Reload …" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("row", { name: "policies.small.limit 50 1" }).waitFor();
-    await dialog.getByText("Throttled at once, with what they have used: nobody.").waitFor();
+    await dialog.getByText("Throttled at once: nobody.").waitFor();
     await dialog.getByLabel("On trial").check();
     await dialog.getByLabel("Confirm within").selectOption("15m");
     await dialog.getByLabel("Unless refused").fill("60");

@@ -28,7 +28,7 @@ export function ConfigurationView({ session }) {
       <${LastReload} config=${config.value} trial=${trial} lastTrial=${lastTrial} />
       <section>
         <h2>In force</h2>
-        <${Filter} value=${filter} onInput=${({ target }) => setFilter(target.value)} placeholder="a key, to see where it is set" />
+        <${Filter} value=${filter} onInput=${({ target }) => setFilter(target.value)} placeholder="a key, to see its place" />
         <${Values} config=${config.value} filter=${filter.trim()} stale=${staleKeys(status)} />
       </section>`
     }
@@ -182,7 +182,7 @@ function ReloadDialog({ session, onEnd, onDone }) {
   return html`
     <${Dialog} title="Reload the configuration?" button="Reload" ...${{ act, onEnd, session }}>
       <${DryRun} ...${dryRun} api=${session.api} />
-      <p class="muted">All files of the configuration are read again, as by SIGHUP. No connection is closed, and counts stay unless a
+      <p class="muted">All its files are read again, as by SIGHUP. No connection is closed, and counts stay unless a
         policy has a new name, kind or key.</p>
       ${session.status.trial !== null && !isOnTrial && html`<p class="failure">A reload is on trial: this one, which is not, confirms it.</p>`}
       <label class="row"><input type="checkbox" checked=${isOnTrial} onInput=${({ target }) => setOnTrial(target.checked)} /> On trial</label>
@@ -210,7 +210,9 @@ function Throttled({ api, changes }) {
   const { value } = usePoll(() => Promise.all(lower.map((change) => throttledBy(api, change))), 10_000);
   if (value === null || lower.length === 0) return null;
   const clients = value.flat().map(({ key, name, used }) => [key, name, count(used)]);
-  return html`<p class="hint">Throttled at once, with what they have used: ${clients.length === 0 ? "nobody" : html`<${ClientLinks} clients=${clients} />`}.</p>`;
+  const whom =
+    clients.length === 0 ? ": nobody" : html`, with what they have used: <${ClientLinks} clients=${clients} />`;
+  return html`<p class="hint">Throttled at once${whom}.</p>`;
 }
 
 async function throttledBy(api, { key, from, to }) {
@@ -243,6 +245,6 @@ function TermFields({ terms: { confirmWithin, refusedPercent, unconfirmed }, set
         <option value="keep">it stays</option>
       </select>
     </div>
-    <p>It is also taken back as soon as it has refused 20 requests, and more than this share, that the configuration from before would
+    <p>It is also taken back if it has refused 20 requests, and more than this share, that the configuration from before would
       have admitted. Without a share it is not judged.</p>`;
 }

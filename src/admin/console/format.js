@@ -48,7 +48,7 @@ export function span(seconds) {
 
 /** Of a text such as "15m". */
 export function secondsIn(text) {
-  return Number.parseInt(text, 10) * { m: 60, h: 3_600, d: 86_400 }[text.at(-1)];
+  return Number.parseInt(text, 10) * { s: 1, m: 60, h: 3_600, d: 86_400 }[text.at(-1)];
 }
 
 /** What is left, such as "4:05" or "1:00:00". */
