@@ -275,7 +275,12 @@ const lastMinutes = { ...plane.status.upstream.lastMinutes, failures: [{ reason:
 const status = {
   ...plane.status,
   config: { ...plane.status.config, isCurrent: false, restart: ["c"], lastReload: reload },
-  upstream: { state: "down", reason: "d", addresses: [{ address: "e", state: "ejected", reason: "f", active: 1 }], lastMinutes },
+  upstream: {
+    state: "down",
+    reason: "d",
+    addresses: [{ address: "e", state: "ejected", reason: "f", active: 1 }],
+    lastMinutes,
+  },
   caller: { name: "f", role: "write" },
 };
 const client = await plane.clients.find("client:203.0.113.7");

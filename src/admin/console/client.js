@@ -99,7 +99,7 @@ function PolicyCard({ state: one, policy, clock, isShared, isBlocked, refusedSin
   const notes = [
     [
       paceText(one, policy, clock.nowMs()),
-      one.refused !== null && `Throttled ${timesText(one.refused)} times since ${instant(refusedSince)}.`,
+      one.refused?.count > 0 && `Throttled ${timesText(one.refused)} × since ${instant(refusedSince)}.`,
     ]
       .filter(Boolean)
       .join(" "),

@@ -72,7 +72,7 @@ function throttledSince({ since, changed }, rows) {
     // Of more than are kept, it is known of the newest alone when they were.
     const areAll = those.length === requests.length;
     const times = areAll && first >= since ? all : those.length;
-    return { those, times, text: `${count(times)}${areAll && times < all ? " or more" : ""}\u00a0×` };
+    return { those, times, text: `${count(times)}${areAll && times < all ? "+" : ""}\u00a0×` };
   });
   return found
     .filter(({ times }) => times > 0)
