@@ -1,6 +1,6 @@
 // What is forwarded as it is, and what becomes of it when the upstream or the client fails: the same through the gateway and
 // through an app with the plugin. Each case is one that @fastify/http-proxy gets wrong with its own handler. What it does
-// wrong with fields is in test/upstream/hop-by-hop.test.ts and test/upstream/origin-fields.test.ts.
+// wrong with fields is in test/conformance/requests/rfc9110.ts and test/upstream/origin-fields.test.ts.
 import { METHODS } from "node:http";
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";

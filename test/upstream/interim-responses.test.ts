@@ -1,10 +1,9 @@
 // What an upstream says before its answer (RFC 9110, 15.2) reaches the client in order and as it came, to those that
-// can read it, and cannot be used to keep a request open for ever.
+// can read it, and cannot be used to keep a request open for ever. Its bytes: conformance/responses/corpus.ts.
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
-import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -20,15 +19,6 @@ async function answeredWith(bytes: string, bytesOfRequest = request("/v2/x")) {
   const client = staged.connect().write(bytesOfRequest);
   return { ...staged, client, carrying };
 }
-
-test("interim responses come before the response, in order, with their fields as they came", async () => {
-  const { client } = await answeredWith(`${hints}HTTP/1.1 102 Processing\r\n\r\n${hints}${response("ok")}`);
-  const heads = [await client.readHead(), await client.readHead(), await client.readHead()];
-  const hinted = { status: 103, rawHeaders: ["Link", "</a>; rel=preload", "link", "</b>"] };
-  expect(heads).toMatchObject([hinted, { status: 102, rawHeaders: [] }, hinted]);
-  expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
-  expect(client.rest).toBe("");
-});
 
 test("an interim response reaches the client while the upstream still works", async () => {
   const { client, upstream } = await answeredWith(hints);
@@ -60,15 +50,6 @@ test("the gateway's 100 comes first, then the upstream's interim response, then 
   expect((await client.read()).status).toBe(200);
 });
 
-test("fields of the upstream's connection, lengths and quota end at the gateway", async () => {
-  const fields =
-    "Connection: X-Named\r\nX-Named: 1\r\nKeep-Alive: timeout=1\r\nTrailer: X\r\nContent-Length: 5\r\nRateLimit-Limit: 7\r\n" +
-    "Date: Mon, 01 Jan 2001 00:00:00 GMT\r\nX-Stays: 1\r\n";
-  const { client } = await answeredWith(`HTTP/1.1 103 E\r\n${fields}\r\n${response("ok")}`);
-  expect((await client.readHead()).rawHeaders).toEqual(["X-Stays", "1"]);
-  expect(valuesOf((await client.read()).rawHeaders, "RateLimit-Limit")).toEqual(["100"]);
-});
-
 test("an HTTP/1.0 client gets the response alone", async () => {
   const { client } = await answeredWith(hints + response("ok"), request("/v2/x").replace("HTTP/1.1", "HTTP/1.0"));
   expect(await client.read()).toMatchObject({ status: 200, body: "ok" });
@@ -81,12 +62,6 @@ test("sixteen interim responses are passed on, a seventeenth ends the upstream's
     expect((await client.read()).status).toBe(count === 16 ? 200 : 502);
     if (count === 17) await eventually("its connection is ended", () => carrying.every(({ destroyed }) => destroyed));
   }
-});
-
-test("a 101 without a protocol is a 502, and its connection is not used again", async () => {
-  const { client, carrying } = await answeredWith(`HTTP/1.1 101 Switching Protocols\r\n\r\n${response("ok")}`);
-  expect((await client.read()).status).toBe(502);
-  await eventually("its connection is ended", () => carrying.every(({ destroyed }) => destroyed));
 });
 
 test("a connection that breaks behind an interim response is a 502", async () => {

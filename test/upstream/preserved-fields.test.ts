@@ -1,7 +1,9 @@
-// Order, spelling, number and bytes of fields are the sender's, in both directions.
+// Order, spelling, number and bytes of fields are the sender's, in both directions. Those of one connection end with it: see also
+// conformance/requests/rfc9110.ts and conformance/responses/corpus.ts.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { sixFields } from "../support/contract-fields.ts";
+import { valuesOf } from "../support/raw-client.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 
 const cleanup = useCleanup();
@@ -100,4 +102,21 @@ test("a body's bytes pass unchanged both ways, in either framing", async () => {
   client.write(request("/v2/x", { method: "PUT", fields: "Transfer-Encoding: chunked\r\n", body: chunk }));
   expect((await client.read()).body).toBe(bytes);
   expect(upstream.bytes().split("PUT ")[1]).toContain("Transfer-Encoding: chunked");
+});
+
+test("an upstream's hop-by-hop fields end at the gateway, and so do those it names in Connection", async () => {
+  const own =
+    "Keep-Alive: timeout=1\r\nProxy-Authenticate: Basic\r\nProxy-Connection: x\r\nTE: x\r\nTrailer: X-T\r\nUpgrade: h2c\r\n";
+  const named =
+    "Connection: X-Secret, keep-alive\r\nconnection: x-other\r\nX-Secret: 1\r\nX-OTHER: 2\r\nX-Stays: 3\r\n";
+  const { connect } = await stageRaw(cleanup, (socket) => void socket.write(response("ok", own + named)));
+  const { rawHeaders } = await connect().ask(request("/v2/x"));
+  const names = rawHeaders.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
+  for (const gone of ["proxy-authenticate", "proxy-connection", "te", "trailer", "upgrade", "x-secret", "x-other"]) {
+    expect(names).not.toContain(gone);
+  }
+  expect(names).toContain("x-stays");
+  // The gateway's own, of its connection to the client.
+  expect(valuesOf(rawHeaders, "Keep-Alive")).toEqual(["timeout=620"]);
+  expect(valuesOf(rawHeaders, "Connection")).toEqual(["keep-alive"]);
 });

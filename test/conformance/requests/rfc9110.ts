@@ -50,10 +50,24 @@ const fields: readonly RequestCase[] = [
     lines: [token, ...Array.from({ length: 198 }, () => "X: y")],
   }),
   forwarded("RFC 9110 6.5", "Trailer goes with the trailers", chunked("0\r\nX-T: v\r\n\r\n", "Trailer: X-T\r\n")),
-  dropped("RFC 9110 6.6.2", "Trailer without a body", "Trailer: X-T"),
 ];
 
+const hopByHop: readonly string[] = [
+  ...["Keep-Alive: timeout=5", "Proxy-Connection: keep-alive", "Proxy-Authorization: Basic c2VjcmV0"],
+  ...["Proxy-Authenticate: Basic", "TE: trailers", "TE: gzip", "Trailer: X-T", "Upgrade: h2c"],
+  "HTTP2-Settings: AAMAAABkAAQAAP__",
+];
+
+const nameOf = (line: string): string => line.slice(0, line.indexOf(":"));
+
 const hops: readonly RequestCase[] = [
+  ...hopByHop.flatMap((line) => [
+    dropped("RFC 9110 7.6.1", line, line),
+    forwarded("RFC 9110 7.6.1", `${line}, named in Connection`, message(`Connection: ${nameOf(line)}\r\n${line}\r\n`), {
+      // It may speak another protocol.
+      closes: nameOf(line) === "Upgrade",
+    }),
+  ]),
   dropped("RFC 9110 7.6.1", "what Connection names", "Connection: X-A", "X-A: 1"),
   dropped("RFC 9110 7.6.1", "what Connection names, before it", "X-A: 1", "Connection: x-a"),
   dropped(
@@ -88,10 +102,6 @@ const hops: readonly RequestCase[] = [
     chunked("2\r\nhi\r\n0\r\n\r\n", "Connection: Transfer-Encoding\r\n"),
     { body: "hi" },
   ),
-  dropped("RFC 9110 7.6.1", "Keep-Alive", "Keep-Alive: timeout=5"),
-  dropped("RFC 9110 7.6.1", "Proxy-Connection", "Proxy-Connection: keep-alive"),
-  dropped("RFC 9110 7.6.1", "TE", "TE: trailers", "Connection: TE"),
-  dropped("RFC 9110 10.1.4", "TE that Connection does not name", "TE: gzip"),
   kept("RFC 9110 7.6.2", "Max-Forwards concerns OPTIONS and TRACE alone", "Max-Forwards: 0"),
   forwarded("RFC 9110 7.6.2", "Max-Forwards of OPTIONS is one less", method("OPTIONS", "Max-Forwards: 10\r\n"), {
     lines: [token, "Max-Forwards: 9"],
@@ -130,7 +140,6 @@ const hops: readonly RequestCase[] = [
     post("Connection: Upgrade\r\nUpgrade: x\r\nContent-Length: 4\r\n", "GET "),
     { body: "GET " },
   ),
-  dropped("RFC 9110 7.8", "Upgrade that Connection does not name", "Upgrade: h2c"),
 ];
 
 const methods: readonly RequestCase[] = [

@@ -253,8 +253,11 @@ const interim: readonly ResponseCase[] = [
   passed(
     "RFC 9110 7.6.1",
     "an interim response's own connection",
-    early("Connection: X-A\r\nX-A: 1\r\nKeep-Alive: x\r\nRateLimit-Limit: 7\r\n") + response("ok"),
-    { ...ok, interim: none },
+    early(
+      "Connection: X-A\r\nX-A: 1\r\nKeep-Alive: x\r\nTrailer: X\r\nContent-Length: 5\r\nRateLimit-Limit: 7\r\n" +
+        "Date: Mon, 01 Jan 2001 00:00:00 GMT\r\nX-Stays: 1\r\n",
+    ) + response("ok"),
+    { ...ok, interim: [{ status: 103, lines: ["X-Stays: 1"] }] },
   ),
   passed("RFC 9110 15.2", "103 before a HEAD's response", early() + head(`${length(9)}\r\n`), {
     lines: [length(9)],
