@@ -1,10 +1,11 @@
 // The admin listener with its API on free ports of loopback, and a client that can send anything.
 import { request as send } from "node:http";
 import { request as sendSecurely } from "node:https";
+import { expect } from "vitest";
 import type { AdminAccess } from "../../src/admin/access.ts";
 import { AdminTokens } from "../../src/admin/admin-tokens.ts";
 import type { AuditLine } from "../../src/admin/api-routes.ts";
-import type { ControlPlane } from "../../src/admin/control-plane.ts";
+import type { ControlPlane, Health } from "../../src/admin/control-plane.ts";
 import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
 import type { SignInCode } from "../../src/admin/sign-in-code.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -93,6 +94,32 @@ function parsed(text: string): unknown {
   }
 }
 
+export const ready: Health = {
+  status: "ready",
+  upstream: { state: "up", reason: null },
+  store: null,
+  rules: null,
+  tokens: null,
+};
+
+/** The listener alone, without an API unless `changes` has one. A failure is one of the test. */
+export async function openAdmin(cleanup: Cleanup, changes: Partial<AdminOptions> = {}): Promise<Admin> {
+  const admin = await startAdmin({
+    ...{ host: "127.0.0.1", port: 0, socket: null, certificate: null, api: null },
+    clock: systemClock,
+    metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
+    isAlive: () => true,
+    health: () => ready,
+    onError: (error) => expect.unreachable(error.message),
+    onFailure: (error) => expect.unreachable(String(error)),
+    peerKey: (address) => address ?? "",
+    onClosedForRoom: () => {},
+    ...changes,
+  });
+  cleanup(() => admin.close());
+  return admin;
+}
+
 export async function stageApi(
   cleanup: Cleanup,
   plane: ControlPlane,
@@ -105,25 +132,9 @@ export async function stageApi(
     current: { tokens: { value: listedTokens }, hosts: [], listenHost: "127.0.0.1", ...access },
   };
   let id = 0;
-  const admin = await startAdmin({
-    host: "127.0.0.1",
-    port: 0,
-    socket: null,
-    clock: systemClock,
-    metrics: async () => ({ contentType: "text/plain", body: "x 1\n" }),
-    isAlive: () => true,
-    health: () => ({
-      status: "ready",
-      upstream: { state: "up", reason: null },
-      store: null,
-      rules: null,
-      tokens: null,
-    }),
+  const admin = await openAdmin(cleanup, {
     onError: (error) => void failures.push(error),
     onFailure: (error) => void failures.push(error),
-    peerKey: (address) => address ?? "",
-    onClosedForRoom: () => {},
-    certificate: null,
     api: {
       plane,
       access: () => inForce.current,
@@ -136,7 +147,6 @@ export async function stageApi(
     },
     ...options,
   });
-  cleanup(() => admin.close());
   return {
     ...admin,
     audit,

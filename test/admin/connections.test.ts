@@ -3,41 +3,25 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { answerTimeoutMs, maxAdminConnections } from "../../src/admin/connections.ts";
-import { type Admin, startAdmin } from "../../src/admin/server.ts";
-import { systemClock } from "../../src/core/clock.ts";
+import type { Admin } from "../../src/admin/server.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, within } from "../support/eventually.ts";
+import { openAdmin } from "./api-stage.ts";
 
 const cleanup = useCleanup();
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
 async function start(body = "x 1\n"): Promise<Admin & { shed: () => number; scrapes: () => number }> {
   let [shed, scrapes] = [0, 0];
-  const admin = await startAdmin({
-    host: "127.0.0.1",
-    port: 0,
-    clock: systemClock,
+  const admin = await openAdmin(cleanup, {
     metrics: async () => {
       scrapes += 1;
       return { contentType: "text/plain", body };
     },
-    isAlive: () => true,
-    ...{ api: null, certificate: null, socket: null },
-    health: () => ({
-      status: "ready",
-      upstream: { state: "up", reason: null },
-      store: null,
-      rules: null,
-      tokens: null,
-    }),
-    onError: (error) => expect.unreachable(error.message),
-    onFailure: (error) => expect.unreachable(String(error)),
-    peerKey: (address) => address ?? "",
     onClosedForRoom: () => {
       shed += 1;
     },
   });
-  cleanup(() => admin.close());
   return { ...admin, shed: () => shed, scrapes: () => scrapes };
 }
 

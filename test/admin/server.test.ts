@@ -1,43 +1,19 @@
 // The admin listener on real sockets.
 import { connect } from "node:net";
-import { afterEach, expect, test } from "vitest";
-import type { Health } from "../../src/admin/control-plane.ts";
-import { type Admin, type AdminOptions, startAdmin } from "../../src/admin/server.ts";
-import { systemClock } from "../../src/core/clock.ts";
+import { expect, test } from "vitest";
+import type { Admin, AdminOptions } from "../../src/admin/server.ts";
 import { sharedRulesStates, storeStates } from "../../src/core/store-link.ts";
+import { useCleanup } from "../support/cleanup.ts";
+import { openAdmin, ready } from "./api-stage.ts";
 
-const open: Admin[] = [];
-afterEach(async () => {
-  for (const admin of open.splice(0)) await admin.close();
-});
-
-const ready: Health = {
-  status: "ready",
-  upstream: { state: "up", reason: null },
-  store: null,
-  rules: null,
-  tokens: null,
-};
+const cleanup = useCleanup();
 
 async function start(changes: Partial<AdminOptions> = {}): Promise<Admin & { url: string }> {
-  const admin = await startAdmin({
-    host: "127.0.0.1",
-    port: 0,
-    clock: systemClock,
-    metrics: async (openMetrics) => ({
-      contentType: openMetrics ? "application/openmetrics-text" : "text/plain",
-      body: "x 1\n",
-    }),
-    isAlive: () => true,
-    ...{ api: null, certificate: null, socket: null },
-    health: () => ready,
-    onError: (error) => expect.unreachable(error.message),
-    onFailure: (error) => expect.unreachable(String(error)),
-    peerKey: (address) => address ?? "",
-    onClosedForRoom: () => {},
-    ...changes,
+  const metrics: AdminOptions["metrics"] = async (openMetrics) => ({
+    contentType: openMetrics ? "application/openmetrics-text" : "text/plain",
+    body: "x 1\n",
   });
-  open.push(admin);
+  const admin = await openAdmin(cleanup, { metrics, ...changes });
   return { ...admin, url: `http://${admin.host}:${admin.port}` };
 }
 
