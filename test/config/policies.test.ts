@@ -9,11 +9,10 @@ import { calendarPeriods, type Policy } from "../../src/core/policy.ts";
 import { headgate } from "../../src/fastify/index.ts";
 import { parsePluginOptions } from "../../src/fastify/plugin-options.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { startTestGateway } from "../support/gateway.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { scratchFolder } from "../support/scratch.ts";
-import { startUpstream } from "../support/upstream.ts";
+import { stageHttp } from "../support/stage.ts";
 import { type Given, loadGiven } from "./given.ts";
 
 const cleanup = useCleanup();
@@ -116,9 +115,8 @@ test("the Fastify plugin takes the same list", () => {
 
 test("enforcement: shadow refuses nothing, and counts what would have been refused", async () => {
   const { settings } = load({ yaml: "policies: [{ name: a, limit: 1, window: 60s }]\nenforcement: shadow" });
-  const upstream = cleanup(await startUpstream());
   const { policies, enforcement } = settings;
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies, enforcement } }));
+  const { gateway } = await stageHttp(cleanup, undefined, { policies, enforcement });
   const ask = () => fetch(`${gateway.url}/v2/me`, { headers: { authorization: "Bearer x" } });
   expect([(await ask()).status, (await ask()).status]).toEqual([200, 200]);
   expect(await metric(gateway, 'headgate_decisions_total{policy="a",outcome="would_throttle"}')).toBe(1);

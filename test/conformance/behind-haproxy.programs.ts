@@ -2,11 +2,9 @@
 // the client's Connection on. Whatever the client names there, the upstream gets all that HAProxy tells.
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
-import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { request } from "../support/stage.ts";
-import { startUpstream } from "../support/upstream.ts";
+import { request, stageHttp } from "../support/stage.ts";
 import { isInstalled } from "./fuzz/backends/backend.ts";
 import { haproxyProgram, startProgram } from "./programs.ts";
 
@@ -35,10 +33,9 @@ const told: Readonly<Record<string, string[]>> = {
 };
 
 test.skipIf(skip)(`what HAProxy tells arrives, whatever its client names in Connection ${needs}`, async () => {
-  const upstream = cleanup(await startUpstream());
   const clientAddress = { trustedProxies: ["127.0.0.0/8"], header: "x-forwarded-for" as const };
   const overrides = { clientAddress, drain: { timeoutMs: 0 } };
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
+  const { upstream, gateway } = await stageHttp(cleanup, undefined, overrides);
   const haproxy = await startProgram(cleanup, haproxyProgram(`127.0.0.1:${gateway.traffic.port}`, { frontend }));
   const names = Object.keys(told);
   const connections = [...names, names.join(", "), `close, ${names.join(",")}`];

@@ -34,8 +34,7 @@ describe.each<[name: string, start: StartServing]>([
 });
 
 test.each(minors)("HTTP/1.%i keeps its connection, as HTTP/1.1 does", async (minor) => {
-  const upstream = cleanup(await startUpstream());
-  const serving = cleanup(await startTestGateway({ upstreamUrl: upstream.url }));
+  const { gateway: serving } = await stageHttp(cleanup);
   const client = cleanup(new RawConnection(serving.traffic.port));
   // Also with an Upgrade that Connection does not name.
   for (const fields of ["", "Upgrade: x\r\n", ""]) {

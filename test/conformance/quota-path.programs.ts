@@ -12,16 +12,15 @@ import { stageRules } from "../shared-store/rules-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { expectContractFields, expectOwnAnswer } from "../support/contract-fields.ts";
-import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
+import { type Overrides, type TestGateway, testSettings } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { metric } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { askOnce, type FramedResponse, RawConnection } from "../support/raw-connection.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
-import { request } from "../support/stage.ts";
+import { request, stageHttp } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
-import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const tls = useTls();
@@ -43,9 +42,8 @@ function asking(target: string, token: string | null, method = "GET", fields = "
 }
 
 async function start(overrides: Overrides = {}, clock = new FakeClock()) {
-  const upstream = cleanup(await startUpstream());
   const all = { quota, policies: [perIp], drain: { timeoutMs: 0 }, ...overrides };
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: all, clock }));
+  const { upstream, gateway } = await stageHttp(cleanup, undefined, all, clock);
   const settings = (changes: Overrides = {}) => testSettings(upstream.url, { ...all, ...changes });
   return { upstream, gateway, clock, settings, ask: (bytes: string) => ask(gateway, bytes) };
 }
@@ -414,9 +412,8 @@ describe("where it is", () => {
   });
 
   test("with two threads, each tells what both have counted", async () => {
-    const upstream = cleanup(await startUpstream());
     const overrides = { workers: 2, quota, policies: [{ ...perIp, limit: 100 }], drain: { timeoutMs: 0 } };
-    const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
+    const { gateway } = await stageHttp(cleanup, undefined, overrides);
     // All to one thread would be a chance of 2^-31.
     const connections = Array.from({ length: 32 }, () => new RawConnection(gateway.traffic.port));
     for (const connection of connections) cleanup(() => connection.destroy());

@@ -5,15 +5,14 @@ import { stageDecision } from "../ext-auth/stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectContractFields } from "../support/contract-fields.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import type { Overrides } from "../support/gateway.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { request } from "../support/stage.ts";
+import { request, stageHttp } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
-import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const tls = useTls();
@@ -22,9 +21,8 @@ const readiness = { path: "/healthz" };
 const drain = { delayMs: 3_000, timeoutMs: 0 };
 
 async function start(overrides: Overrides = {}) {
-  const upstream = cleanup(await startUpstream());
   const all = { readiness, policies: [slidingPolicy({ limit: 3, windowMs: 60_000 })], ...overrides };
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: all }));
+  const { upstream, gateway } = await stageHttp(cleanup, undefined, all);
   return { gateway, upstream };
 }
 

@@ -7,23 +7,21 @@ import { shouldRateLimit } from "../ext-auth/grpc/protocol.ts";
 import { rateLimitRequest } from "../ext-auth/grpc/requests.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
-import { startTestGateway, testSettings } from "../support/gateway.ts";
+import { testSettings } from "../support/gateway.ts";
 import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { request } from "../support/stage.ts";
-import { startUpstream } from "../support/upstream.ts";
+import { request, stageHttp } from "../support/stage.ts";
 
 const cleanup = useCleanup();
 const clock = new FakeClock();
 
 async function start(resetFormat: ResetFormat) {
-  const upstream = cleanup(await startUpstream());
   const overrides = {
     ...{ resetFormat, drain: { timeoutMs: 0 }, policies: [slidingPolicy({ limit: 1, windowMs: 60_000 })] },
     extAuth: { grpc: { host: "127.0.0.1", port: 0, maxConnections: 10 }, trustedCallers: ["127.0.0.1"] },
   };
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, clock, overrides }));
+  const { upstream, gateway } = await stageHttp(cleanup, undefined, overrides, clock);
   return { gateway, settings: testSettings(upstream.url, overrides) };
 }
 

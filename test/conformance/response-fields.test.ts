@@ -17,11 +17,10 @@ import {
 import { cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { expectContractFields, expectOwnAnswer, sixFields } from "../support/contract-fields.ts";
 import { within } from "../support/eventually.ts";
-import { startTestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../support/raw-connection.ts";
+import { stageRaw } from "../support/stage.ts";
 import { stageCase } from "../support/stage-case.ts";
-import { startRawUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 
@@ -74,8 +73,7 @@ const unread: ReadonlySet<string> = new Set([
 ]);
 
 test("with the structured fields on, the upstream's own are dropped as well", async () => {
-  const raw = cleanup(await startRawUpstream(ok));
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: raw.url, overrides: { fields: ["structured"] } }));
+  const { gateway } = await stageRaw(cleanup, ok, { fields: ["structured"] });
   const { rawHeaders } = await cleanup(new RawConnection(gateway.traffic.port)).ask(get());
   expect(valuesOf(rawHeaders, "RateLimit")).toEqual([expect.stringMatching(/^"per-ip";r=99;t=(59|6[01])$/)]);
   expect(valuesOf(rawHeaders, "RateLimit-Policy")).toEqual(['"per-ip";q=100;w=60']);

@@ -10,24 +10,22 @@ import { digestOf } from "../auth/digest.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { FakeClock } from "../support/clock.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Overrides, startTestGateway, type TestGateway, testSettings } from "../support/gateway.ts";
+import { type Overrides, type TestGateway, testSettings } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { threadCounts } from "../support/runs.ts";
 import { scratchFolder } from "../support/scratch.ts";
-import { request } from "../support/stage.ts";
-import { startUpstream } from "../support/upstream.ts";
+import { request, stageHttp } from "../support/stage.ts";
 
 const cleanup = useCleanup();
 const naming = (i: number) => request("/v2/x", { fields: `X-Forwarded-For: 203.0.113.${i}\r\n` });
 const linesOf = ({ logLines }: TestGateway) => logLines.filter(({ msg }) => String(msg).includes("names many clients"));
 
 async function start(changes: Overrides = {}) {
-  const upstream = cleanup(await startUpstream());
   const tokensFile = join(scratchFolder(cleanup), "admin.txt");
   writeFileSync(tokensFile, `${digestOf(readToken)} read # dashboard\n`);
   const overrides = { admin: { tokensFile }, ...changes };
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides }));
+  const { upstream, gateway } = await stageHttp(cleanup, undefined, overrides);
   const settings = (more: Overrides) => testSettings(upstream.url, { ...overrides, ...more });
   return { gateway, settings, ask: asking(gateway), status: () => statusOf(gateway) };
 }
@@ -76,9 +74,8 @@ describe.each(threadCounts)("with %d threads", (workers) => {
 });
 
 test("a head that comes again still counts in the ten seconds in which it comes", async () => {
-  const upstream = cleanup(await startUpstream());
   const clock = new FakeClock();
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, clock }));
+  const { gateway } = await stageHttp(cleanup, undefined, {}, clock);
   const ask = asking(gateway, 20);
   // One client in a second, until each connection knows its head, then all of them within one second.
   for (const gapMs of [1_000, 1_000, 20]) {

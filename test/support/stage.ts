@@ -28,8 +28,9 @@ export async function stageHttp(
   cleanup: Cleanup,
   respond?: (req: IncomingMessage, res: ServerResponse, body: Buffer) => void,
   overrides: Overrides = {},
+  clock?: Clock,
 ): Promise<Stage<TestUpstream>> {
-  return stage(cleanup, await startUpstream(respond), overrides);
+  return stage(cleanup, await startUpstream(respond), overrides, clock);
 }
 
 async function stage<Upstream extends { readonly url: string; close(): Promise<void> }>(

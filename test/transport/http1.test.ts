@@ -4,11 +4,12 @@ import { createServer } from "node:http";
 import { expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually, standsStill, within } from "../support/eventually.ts";
-import { type Overrides, startTestGateway } from "../support/gateway.ts";
+import type { Overrides } from "../support/gateway.ts";
 import { listen } from "../support/loopback-server.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
-import { startUpstream } from "../support/upstream.ts";
+import { stageHttp } from "../support/stage.ts";
+import type { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 const fields = "Host: a\r\nAuthorization: Bearer t\r\n";
@@ -16,12 +17,7 @@ const get = (target: string, method = "GET"): string => `${method} ${target} HTT
 const post = (target: string, body: string): string =>
   `POST ${target} HTTP/1.1\r\n${fields}Content-Length: ${body.length}\r\n\r\n${body}`;
 async function start(respond: Parameters<typeof startUpstream>[0], overrides: Overrides = {}) {
-  const upstream = cleanup(await startUpstream(respond));
-  const gateway = await startTestGateway({
-    upstreamUrl: upstream.url,
-    overrides: { drain: { timeoutMs: 0 }, ...overrides },
-  });
-  cleanup(() => gateway.close());
+  const { upstream, gateway } = await stageHttp(cleanup, respond, overrides);
   const connection = cleanup(new RawConnection(gateway.traffic.port));
   return { upstream, gateway, connection };
 }

@@ -4,11 +4,10 @@ import { request as httpRequest } from "node:http";
 import { describe, expect, test } from "vitest";
 import { read } from "../../docs/markdown.ts";
 import { useCleanup } from "../../support/cleanup.ts";
-import { startTestGateway } from "../../support/gateway.ts";
 import { metric } from "../../support/metrics.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
-import { startUpstream } from "../../support/upstream.ts";
+import { stageHttp } from "../../support/stage.ts";
 import { type PathBackend, pathBackends, served } from "./backends.ts";
 
 const cleanup = useCleanup();
@@ -64,14 +63,13 @@ describe.each(pathBackends)("$name", ({ name, debianPackage, isInstalled, start 
 });
 
 test("the gateway does with each spelling what the page says", async () => {
-  const upstream = cleanup(await startUpstream());
   const limit = 1_000_000;
   const match = { paths: ["/v2/login"], methods: [] };
   const policies = [
     slidingPolicy({ name: "per-ip", limit, windowMs: 60_000 }),
     slidingPolicy({ name: "login", limit, windowMs: 60_000, match }),
   ];
-  const gateway = cleanup(await startTestGateway({ upstreamUrl: upstream.url, overrides: { policies } }));
+  const { upstream, gateway } = await stageHttp(cleanup, undefined, { policies });
   const countedFor = (policy: string) =>
     metric(gateway, `headgate_decisions_total{policy="${policy}",outcome="admitted"}`);
   for (const { spelling, cells } of spellings) {
