@@ -61,7 +61,9 @@ describe.skipIf(skip)(
     test.each(chosen)("every query of every panel returns numbers, for %s", async (_, choice) => {
       const empty: string[] = [];
       for (const { title, targets } of panelsOf(shippedDashboard())) {
-        for (const { expr, refId } of targets ?? []) {
+        for (const { expr: written, refId } of targets ?? []) {
+          // What would be a line at zero is left out, and the panel says so in words.
+          const expr = written.replace(/ > 0$/, "");
           const series = await scene.prometheus.queryRange(filledIn(expr, choice, rateSeconds), range);
           if (!series.some(hasNumber)) empty.push(`${title} ${refId}: ${expr}\n${await rawSeries(expr)}`);
         }
