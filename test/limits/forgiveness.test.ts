@@ -1,5 +1,5 @@
 // What is forgiven is forgotten: the whole limit is there again, once, and nothing that is given back later comes out of what
-// was charged after it. policy-model.test.ts forgives at any time.
+// was charged after it. policy-model.sampled.test.ts forgives at any time.
 import { describe, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
 import { Ask, type Charged, type LocalCounters } from "../../src/limits/counters.ts";

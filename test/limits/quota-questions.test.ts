@@ -1,4 +1,4 @@
-// Questions about a quota that come together. policy-model.test.ts compares any of them with a model.
+// Questions about a quota that come together. policy-model.sampled.test.ts compares any of them with a model.
 import { expect, test } from "vitest";
 import type { QuotaLimiter, QuotaRequest } from "../../src/core/limiter.ts";
 import type { Decision } from "../../src/core/policy.ts";

@@ -1,5 +1,5 @@
 // The sliding window of a policy, in a table of one thread and in a shared one. The timeline, read from top to bottom, is its
-// specification; policy-model.test.ts compares any other with a model.
+// specification; policy-model.sampled.test.ts compares any other with a model.
 import { describe, expect, test } from "vitest";
 import type { Outcome } from "../../src/core/policy.ts";
 import { justBefore } from "./float.ts";

@@ -1,4 +1,4 @@
-// A process that logs to a standard output nobody reads: started by destination.test.ts.
+// A process that logs to a standard output nobody reads: started by destination.programs.ts.
 import { openDestination } from "../../src/telemetry/destination.ts";
 import { createLog } from "../../src/telemetry/log.ts";
 
