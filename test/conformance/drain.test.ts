@@ -1,9 +1,9 @@
 // How the gateway leaves: readiness first, then no new connections, then what is in flight, and never longer than it is
-// given.
+// given. Those tests that wait run at the same time.
 import { connect as connectSocket } from "node:net";
 import { expect, test, vi } from "vitest";
 import { firstRequestMs } from "../../src/transport/http1/http1-connection.ts";
-import { useCleanup } from "../support/cleanup.ts";
+import { type Cleanup, cleanupOf, useCleanup } from "../support/cleanup.ts";
 import { eventually, soonMs, within } from "../support/eventually.ts";
 import type { Overrides, TestGateway } from "../support/gateway.ts";
 import { valuesOf } from "../support/raw-client.ts";
@@ -11,12 +11,16 @@ import type { RawConnection } from "../support/raw-connection.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 
-const cleanup = useCleanup();
+const ofFile = useCleanup();
 /** Longer than any test lasts: a drain that ends within one ends by itself. */
 const patientMs = 60_000;
 
 /** An upstream that answers a target when the test says so, and everything else at once. */
-async function start(drain: { delayMs?: number; timeoutMs?: number }, overrides: Overrides = {}) {
+async function start(
+  drain: { delayMs?: number; timeoutMs?: number },
+  overrides: Overrides = {},
+  cleanup: Cleanup = ofFile,
+) {
   const release = new Map<string, () => void>();
   const staged = await stageRaw(
     cleanup,
@@ -53,7 +57,7 @@ async function exchangeOn(connection: RawConnection): Promise<RawConnection> {
 }
 
 test("readiness fails first, while new connections are served for the delay; then they are refused", async () => {
-  holdTimers(cleanup);
+  holdTimers(ofFile);
   const { gateway, connect } = await start({ delayMs: patientMs, timeoutMs: patientMs });
   expect(await readiness(gateway)).toBe(200);
   const drained = gateway.drain();
@@ -67,7 +71,7 @@ test("readiness fails first, while new connections are served for the delay; the
 });
 
 test("from the signal on every answer ends its connection, also while new ones are still accepted", async () => {
-  holdTimers(cleanup);
+  holdTimers(ofFile);
   const { gateway, connect } = await start({ delayMs: patientMs, timeoutMs: patientMs });
   const kept = connect();
   expect(valuesOf((await kept.ask(request("/v2/x"))).rawHeaders, "Connection")).toEqual(["keep-alive"]);
@@ -80,8 +84,8 @@ test("from the signal on every answer ends its connection, also while new ones a
   await within("the drain ends", drained);
 });
 
-test("a connection that was just opened when the listener closed is still served", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs });
+test.concurrent("a connection that was just opened when the listener closed is still served", async (context) => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs }, {}, cleanupOf(context));
   const client = connect();
   const other = await exchangeOn(connect());
   const drained = gateway.drain();
@@ -91,8 +95,8 @@ test("a connection that was just opened when the listener closed is still served
   await within("the drain ends", drained, 2_000);
 });
 
-test("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
+test.concurrent("what is in flight is answered after the listener is closed, says that its connection ends, and ends it", async (context) => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs }, {}, cleanupOf(context));
   const client = connect().write(request("/v2/held"));
   await isHeld("/v2/held");
   const drained = gateway.drain();
@@ -105,8 +109,8 @@ test("what is in flight is answered after the listener is closed, says that its 
   await within("the drain ends", drained, soonMs);
 });
 
-test("a request that arrives on a connection that is still open is served, and told that it is the last", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
+test.concurrent("a request that arrives on a connection that is still open is served, and told that it is the last", async (context) => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs }, {}, cleanupOf(context));
   const client = connect().write(request("/v2/begun"));
   await isHeld("/v2/begun");
   expect(valuesOf((await client.readHead()).rawHeaders, "Connection")).toEqual(["keep-alive"]);
@@ -121,8 +125,8 @@ test("a request that arrives on a connection that is still open is served, and t
   await within("the drain ends", drained, soonMs);
 });
 
-test("an answer that had begun is finished, and its connection does not hold up the end", async () => {
-  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs });
+test.concurrent("an answer that had begun is finished, and its connection does not hold up the end", async (context) => {
+  const { gateway, connect, isHeld, release } = await start({ timeoutMs: patientMs }, {}, cleanupOf(context));
   const client = connect().write(request("/v2/begun"));
   await isHeld("/v2/begun");
   await client.readHead();
@@ -134,8 +138,8 @@ test("an answer that had begun is finished, and its connection does not hold up 
   await within("the drain ends", drained, soonMs);
 });
 
-test("connections that wait for nothing do not hold up the end", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs });
+test.concurrent("connections that wait for nothing do not hold up the end", async (context) => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs }, {}, cleanupOf(context));
   const [idle, silent] = [connect(), connect()];
   expect((await idle.ask(request("/v2/x"))).status).toBe(200);
   await within("the drain ends", gateway.drain(), 2_000);
@@ -144,7 +148,7 @@ test("connections that wait for nothing do not hold up the end", async () => {
 });
 
 test("a head that never ends is timed out during the drain as well, and does not hold up the end", async () => {
-  holdTimers(cleanup);
+  holdTimers(ofFile);
   const { gateway, connect } = await start({ timeoutMs: 2 * patientMs }, { timeouts: { headMs: patientMs } });
   const client = connect().write("GET /v2/x HTTP/1.1\r\nHost:");
   await exchangeOn(connect());
@@ -161,7 +165,7 @@ test.each([
   ["only half sent", "GET /v2/x HTTP/1.1\r\nHost:"],
   ["missing its body", request("/v2/held", { method: "POST", fields: "Content-Length: 9\r\n", body: "half" })],
 ])("a request that is %s is cut off when the time is over, and the drain ends", async (_, bytes) => {
-  holdTimers(cleanup);
+  holdTimers(ofFile);
   const { gateway, connect } = await start({ timeoutMs: 5_000 });
   const client = connect().write(bytes);
   await exchangeOn(connect());
@@ -174,8 +178,8 @@ test.each([
   expect(client.rest).not.toContain("rest");
 });
 
-test("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async () => {
-  const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: patientMs });
+test.concurrent("pipelined requests before the end: the one in flight is answered, those behind it are not begun", async (context) => {
+  const { gateway, connect, isHeld, release, upstream } = await start({ timeoutMs: patientMs }, {}, cleanupOf(context));
   const client = connect().write(request("/v2/held") + request("/v2/behind") + request("/v2/further"));
   await isHeld("/v2/held");
   const drained = gateway.drain();
@@ -188,8 +192,8 @@ test("pipelined requests before the end: the one in flight is answered, those be
   await within("the drain ends", drained, soonMs);
 });
 
-test("an empty line behind a body is no request that a drain would wait for", async () => {
-  const { gateway, connect } = await start({ timeoutMs: patientMs });
+test.concurrent("an empty line behind a body is no request that a drain would wait for", async (context) => {
+  const { gateway, connect } = await start({ timeoutMs: patientMs }, {}, cleanupOf(context));
   const client = connect();
   client.write(`${request("/v2/x", { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" })}\r\n`);
   expect((await client.read()).status).toBe(200);

@@ -359,7 +359,7 @@ test("65,535 bytes of TLVs are skipped, in one piece or in many, and what follow
 
 test("TLVs that drip in have the head's time, and nothing of them is kept", async () => {
   holdTimers(cleanup);
-  const { gateway, connect } = await start({ timeouts: { headMs: 60_000 } });
+  const { gateway, connect } = await start({ timeouts: { headMs: 15_000 } });
   const header = withTlvs(bulk);
   const read = vi.spyOn(ProxyHeaderReader.prototype, "read");
   const slow = connect().write(header.slice(0, 60_000));

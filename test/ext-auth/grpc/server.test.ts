@@ -231,7 +231,7 @@ test("a message that takes too long to arrive is given up, and an answer may tak
 });
 
 test("a caller that keeps its side open behind the end of its connection is closed", async () => {
-  const { port } = await startServer(cleanup, undefined, { keepAliveTimeoutMs: 30 });
+  const { port } = await startServer(cleanup, undefined, { keepAliveTimeoutMs: 30, closeMs: 30 });
   const socket = await halfOpen(cleanup, port);
   await once(socket, "end");
   await eventually("it cannot be written to any more", () => {
