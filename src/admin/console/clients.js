@@ -109,7 +109,7 @@ function Table({ shadows, answer, wanted, refusals, rules, nowMs }) {
     <//>
     <p class="muted">
       ${isComplete ? `${count(names.length)} in all.` : `The first ${count(clients.length)}.`}
-      ${refusedSince !== null && ` Throttled since ${instant(refusedSince)}.`}
+      ${refusedSince !== null && ` Throttled requests are counted since ${instant(refusedSince)}.`}
       ${clients.some(({ refused }) => refused?.error > 0) && " ± is what a count may be too high by."}
     </p>
     <${Others} isShared=${isShared} />`;
