@@ -1,6 +1,6 @@
-// Finds the keys of a table that have used most, most of their limit, or were used last. Reads portions of the table, each within one turn of the
-// event loop and with the lock of one shard. The units that a key stores are at least those that count, so only a key that
-// may be among the first is counted and copied.
+// Finds the keys of a table that have used most, most of their limit, or were used last. Reads portions of the table, each within
+// one turn of the event loop and with the lock of one shard. The units that a key stores are at least those that count, so only a
+// key that may be among the first is counted and copied.
 import type { TableMemory } from "./eviction.ts";
 import { ageOf, eachPair, isExpired, newestPairAt, oldestInstant, type Span } from "./key-log.ts";
 import {
