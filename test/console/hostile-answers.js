@@ -68,13 +68,16 @@ globalThis.replaceAnswers = (answers, texts) => {
         for (const each of served) if (all.includes(each)) shown.add(each);
         for (const each of whatIsWrong()) wrong.add(each);
       }
-      // What a busy machine had not drawn in time is served again, and waited for. A call that the page makes by itself may
-      // take the text before the one that is shown.
+      // What a busy machine had not drawn in time is served again, and waited for. An answer has texts that the page does not
+      // show, and a call that the page makes by itself may take the text before the one that is shown: each time, the text
+      // stands one field later.
       const missing = texts.filter((each) => isShown && !shown.has(each));
       for (const text of missing) {
         const isThere = () => document.querySelector("#app").textContent.includes(text);
-        for (let tried = 0; tried < 5 && !shown.has(text); tried += 1) {
-          next = round = texts.indexOf(text);
+        const at = texts.indexOf(text);
+        for (let tried = 0; tried < 60 && !shown.has(text); tried += 1) {
+          round = at;
+          next = (at + texts.length - (tried % 30)) % texts.length;
           await act();
           await until(isThere);
           if (isThere()) shown.add(text);

@@ -16,16 +16,19 @@ const worker = Number(process.env["VITEST_POOL_ID"] ?? 0) % workers;
 /** The ports returned last, which their programs may not have opened yet. */
 const given: number[] = [];
 
-export async function freePort(): Promise<number> {
+/** `above`: as free is the port that is greater by this, which the program takes too. */
+export async function freePort(above = 0): Promise<number> {
   for (;;) {
-    const port = first + worker + workers * randomInt((last - first) / workers);
-    if (given.includes(port)) continue;
-    if (given.push(port) > 100) given.shift();
-    if (await isFreePort(port)) return port;
+    const port = first + worker + workers * randomInt((last - first - above) / workers);
+    const both = [...new Set([port, port + above])];
+    if (both.some((each) => given.includes(each))) continue;
+    given.push(...both);
+    given.splice(0, given.length - 100);
+    if ((await isFreePort(port)) && (await isFreePort(port + above))) return port;
   }
 }
 
-export async function isFreePort(port: number): Promise<boolean> {
+async function isFreePort(port: number): Promise<boolean> {
   const server = createServer();
   const isFree = await new Promise<boolean>((resolve) => {
     server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));

@@ -2,12 +2,12 @@
 // ports of the loopback. Nothing is persisted unless asked for, nothing is left behind, whatever ends the test.
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "./eventually.ts";
-import { freePort, isFreePort } from "./free-port.ts";
+import { freePort } from "./free-port.ts";
 import { type ProcessGroup, startProcessGroup } from "./process-group.ts";
 
 const isInstalled = ["redis-server", "redis-sentinel", "redis-cli"].every(
@@ -41,6 +41,9 @@ export interface RedisServer {
   cli(...args: string[]): string;
 }
 
+/** A node of a cluster listens on a second port, for the other nodes. */
+const busOffset = 10_000;
+
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   const lines = [
     'save ""',
@@ -49,7 +52,8 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
     "repl-diskless-sync-delay 0",
     ...(options.config ?? []),
   ];
-  return startProgram("redis-server", await freePort(), lines);
+  const isNode = lines.includes("cluster-enabled yes");
+  return startProgram("redis-server", await freePort(isNode ? busOffset : 0), lines);
 }
 
 export interface RedisWithSentinels {
@@ -106,13 +110,7 @@ export interface RedisCluster {
 
 /** Three primaries with a third of the slots each, and a replica of each; a failover takes about a second. */
 export async function startRedisCluster(options: RedisOptions = {}): Promise<RedisCluster> {
-  const ports: number[] = [];
-  // A node listens on its port + 10,000 too, which must be as free, and is no port of another node.
-  while (ports.length < 6) {
-    const port = await freePort();
-    const isOfAnother = [port - 10_000, port, port + 10_000].some((taken) => ports.includes(taken));
-    if (port < 22_000 && !isOfAnother && (await isFreePort(port + 10_000))) ports.push(port);
-  }
+  const ports = await Promise.all(Array.from({ length: 6 }, () => freePort(busOffset)));
   const lines = [
     'save ""',
     `appendonly ${options.appendOnly === true ? "yes" : "no"}`,
@@ -149,11 +147,15 @@ export async function startRedisCluster(options: RedisOptions = {}): Promise<Red
 async function startProgram(program: string, port: number, lines: readonly string[]): Promise<RedisServer> {
   if (!isInstalled) throw new Error(`${program} is not installed`);
   const folder = mkdtempSync(join(tmpdir(), "headgate-redis-"));
-  const file = join(folder, "server.conf");
-  writeFileSync(file, [`port ${port}`, "bind 127.0.0.1", `dir ${folder}`, "daemonize no", ...lines, ""].join("\n"));
-  const start = () => startProcessGroup(program, [file], { stdout: "ignore", stderr: "ignore" });
-  let group: ProcessGroup<"ignore", "ignore"> = start();
-  await isServing(port, group);
+  const [file, log] = [join(folder, "server.conf"), join(folder, "server.log")];
+  const own = [`port ${port}`, "bind 127.0.0.1", `dir ${folder}`, `logfile ${log}`, "daemonize no"];
+  writeFileSync(file, [...own, ...lines, ""].join("\n"));
+  const start = async (): Promise<ProcessGroup<"ignore", "ignore">> => {
+    const started = startProcessGroup(program, [file], { stdout: "ignore", stderr: "ignore" });
+    await isServing(port, started, log);
+    return started;
+  };
+  let group = await start();
   const stop = async (): Promise<void> => {
     group.child.kill("SIGTERM");
     const timer = setTimeout(() => void group.end(), 2_000);
@@ -172,8 +174,7 @@ async function startProgram(program: string, port: number, lines: readonly strin
     kill: () => group.end(),
     restart: async () => {
       await group.end();
-      group = start();
-      await isServing(port, group);
+      group = await start();
     },
     cli: (...args) => {
       const { status, stdout, stderr } = spawnSync("redis-cli", ["-p", String(port), ...args], { encoding: "utf8" });
@@ -184,11 +185,11 @@ async function startProgram(program: string, port: number, lines: readonly strin
 }
 
 /** Resolves when it answers PING with PONG, or that a password is missing. */
-async function isServing(port: number, group: ProcessGroup<"ignore", "ignore">): Promise<void> {
+async function isServing(port: number, { child }: ProcessGroup<"ignore", "ignore">, log: string): Promise<void> {
   await eventually(
     "redis answers",
     async () => {
-      if (group.child.exitCode !== null) throw new Error(`redis-server exited with ${group.child.exitCode}`);
+      if (child.exitCode !== null) throw new Error(`it exited with ${child.exitCode}:\n${readFileSync(log, "utf8")}`);
       return /^(?:\+PONG|-NOAUTH|-NOPERM|-MASTERDOWN)/.test(await asked(port));
     },
     10_000,
