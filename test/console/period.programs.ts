@@ -13,10 +13,11 @@ const client = "203.0.113.7";
 /** `at`: what the browser takes for now. `used`: of the month. */
 async function showAt(page: Page, at: string, used: number, period: readonly [start: string, end: string]) {
   await page.clock.setFixedTime(new Date(at));
-  await page.route(/\/api\/clients\//, async (route) => {
+  // The page takes the time from every answer, such as that of the status, which it asks for by itself.
+  await page.route(/\/api\/(?!events)/, async (route) => {
     const response = await route.fetch();
-    const json = (await response.json()) as { policies: Record<string, unknown>[] };
-    const [monthly] = json.policies;
+    const json = (await response.json()) as { policies?: Record<string, unknown>[] };
+    const [monthly] = route.request().url().includes("/api/clients/") ? (json.policies ?? []) : [];
     const [start, end] = period;
     if (monthly !== undefined) Object.assign(monthly, { used, remaining: 20 - used, period: { start, end } });
     await route.fulfill({ response, json, headers: { ...response.headers(), date: new Date(at).toUTCString() } });
