@@ -5,6 +5,7 @@ import type { ErrorFormat } from "../../../src/core/local-reply.ts";
 import { useCleanup } from "../../support/cleanup.ts";
 import { FakeClock } from "../../support/clock.ts";
 import { errorContent, expectContractFields } from "../../support/contract-fields.ts";
+import { freePort } from "../../support/free-port.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway.ts";
 import { valuesOf } from "../../support/raw-client.ts";
 import { type FramedResponse, RawConnection } from "../../support/raw-connection.ts";
@@ -46,7 +47,8 @@ async function behindGateway(choices: Choices): Promise<Pick<Stage, "gateway" | 
     res.writeHead(200, { "RateLimit-Limit": "7", "X-RateLimit-Reset": "7", "X-Own": "kept" }).end(`got ${body}`);
   });
   cleanup(() => backend.close());
-  const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
+  // When the gateway has stopped, no other test is given its port.
+  const http = { host: "127.0.0.1", port: await freePort(), maxConnections: 100 };
   const { denyStatus = 429, trustedCallers = ["127.0.0.1"], errorFormat: format = "v2", origins = [] } = choices;
   const extAuth = { http, trustedCallers, denyStatus };
   const overrides = { extAuth, cors: { origins }, drain: { timeoutMs: 0 }, errors: { format } };

@@ -1,6 +1,7 @@
 // What a backend behind nginx, HAProxy and Caddy sees of the fields that only a trusted proxy may send, each sent by a client.
 import { describe, expect, test } from "vitest";
 import { useCleanup } from "../../support/cleanup.ts";
+import { freePort } from "../../support/free-port.ts";
 import { startTestGateway } from "../../support/gateway.ts";
 import { slidingPolicy } from "../../support/policy.ts";
 import { RawConnection } from "../../support/raw-connection.ts";
@@ -23,7 +24,8 @@ describe.each(ingresses)("$name", ({ name, debianPackage, isInstalled, start }) 
     `no backend sees a field of the table, whether the gateway answers or not (needs ${name}: apt-get install ${debianPackage})`,
     async () => {
       const backend = cleanup(await startRecordingUpstream());
-      const http = { host: "127.0.0.1", port: 0, maxConnections: 100 };
+      // When the gateway has stopped, no other test is given its port.
+      const http = { host: "127.0.0.1", port: await freePort(), maxConnections: 100 };
       const overrides = {
         extAuth: { http, trustedCallers: ["127.0.0.1"] },
         policies: [slidingPolicy({ limit: 1_000, windowMs: 60_000 })],
