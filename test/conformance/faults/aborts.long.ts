@@ -15,10 +15,17 @@ const departures = fifth(50_000);
 const atOnce = 32;
 /** Half of all, so one client gets them. Fewer than are asked for at once, so some leave while they wait for a connection. */
 const connections = 16;
+/** By which the gateway would end a request as well. The machine may stand still for a part of it. */
+const responseTimeoutMs = 60_000;
 
 test(`${departures} clients that leave at random moments leave nothing behind`, async () => {
   const upstream = await startPatientUpstream(cleanup);
-  const settings = [`upstream.maxConnections=${2 * connections}`, "upgrade.maxTunnels=80", "log.access=false"];
+  const settings = [
+    `upstream.maxConnections=${2 * connections}`,
+    `upstream.responseTimeout=${responseTimeoutMs}ms`,
+    "upgrade.maxTunnels=80",
+    "log.access=false",
+  ];
   const gateway = await startGatewayProcess(cleanup, upstream.url, settings);
   const filesBefore = gateway.openFiles();
   const random = seededRandom(2);
@@ -66,7 +73,7 @@ test(`${departures} clients that leave at random moments leave nothing behind`, 
   expect(upstream.cancelledAfterMs.length).toBeGreaterThan(departures / 50);
   const sorted = upstream.cancelledAfterMs.toSorted((a, b) => a - b);
   expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThan(100);
-  expect(sorted.at(-1)).toBeLessThan(3_000);
+  expect(sorted.at(-1)).toBeLessThan(responseTimeoutMs / 2);
 
   // Every slot can be had again, all of them at once.
   for (let i = 0; i < connections; i += 1) {

@@ -1,6 +1,5 @@
 // Clients that leave, at every stage of an exchange, and an upstream that leaves them the time to: it holds, answers by
 // half, pours, or agrees to an upgrade, as the path says, and notes when it was let go.
-import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { Cleanup } from "../../support/cleanup.ts";
 import { startLoopbackServer } from "../../support/loopback-server.ts";
@@ -73,7 +72,8 @@ export async function leave(port: number, departure: Departure, random: () => nu
   departure.onHeld(soon);
   socket.write(departure.bytes, "latin1");
   socket.resume();
-  await once(socket, "close");
+  // Also behind a reset, by which the gateway may close a connection as well: `once` of node:events would reject.
+  await new Promise((resolve) => socket.once("close", resolve));
   clearTimeout(timer);
 }
 
