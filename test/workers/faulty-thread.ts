@@ -4,20 +4,22 @@ import { BroadcastChannel, parentPort, threadId, workerData } from "node:worker_
 
 export const faultChannel = "headgate-test-faults";
 
-/** `thread`: whose fault it is. `on`: the request on which the thread ends; null: at once. `block`: it stands still for a while. */
+/** `thread`: whose fault it is. `on`: the request on which the thread ends; null: at once. */
 export interface Fault {
   readonly thread: number;
   readonly on: string | null;
   readonly how: "exit" | "throw" | "block";
+  /** Of `block`: the thread stands still until the test has changed this word, and has notified it. */
+  readonly until?: Int32Array<SharedArrayBuffer>;
 }
 
 if (parentPort !== null && threadId !== 0) {
   const own: number = workerData.thread;
   let fault: Fault | null = null;
-  const end = ({ how }: Fault): void => {
+  const end = ({ how, until }: Fault): void => {
     if (how === "exit") process.exit(3);
-    if (how === "block") {
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000);
+    if (until !== undefined) {
+      Atomics.wait(until, 0, 0);
       return;
     }
     setImmediate(() => {

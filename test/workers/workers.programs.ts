@@ -135,13 +135,19 @@ test("the process is alive as long as one thread runs, and stuck when both have 
     const response = await fetch(`${gateway.adminUrl}/livez`);
     return `${response.status} ${await response.text()}`;
   };
-  await cause({ thread: 1, on: null, how: "block" });
+  const until = new Int32Array(new SharedArrayBuffer(4));
+  const release = (): void => {
+    Atomics.store(until, 0, 1);
+    Atomics.notify(until, 0);
+  };
+  cleanup(release);
+  await cause({ thread: 1, on: null, how: "block", until });
   await setTimeout(2_500);
-  expect(await live()).toBe('200 {"status":"alive"}');
-  // The first one hears of it when it runs again.
-  await cause({ thread: 1, on: null, how: "block" });
-  await cause({ thread: 2, on: null, how: "block" });
+  // A machine that stands still stops the other one too.
+  await poll(live).toBe('200 {"status":"alive"}');
+  await cause({ thread: 2, on: null, how: "block", until });
   await poll(live).toBe('503 {"status":"stuck"}');
+  release();
   await poll(live).toBe('200 {"status":"alive"}');
 });
 
