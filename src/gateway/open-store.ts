@@ -1,11 +1,11 @@
 // Opens the store that gateways share, for the counters of one thread.
-import { setTimeout as sleep } from "node:timers/promises";
 import { readRegularFile } from "../config/files.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
 import type { Settings } from "../core/settings.ts";
 import type { Timers } from "../core/store-link.ts";
 import { threadLength } from "../limits/store/script-call.ts";
 import type { Store } from "../limits/store/store.ts";
+import type { Timing } from "../limits/store/store-clock.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { randomText, type ThreadCounters } from "./open-counters.ts";
 
@@ -62,15 +62,30 @@ export async function createStore(
 /** A store that is away delays the start by so much. */
 const reachedTimeoutMs = 1_000;
 
+/** Keeps the process alive: perhaps nothing else does that while it starts. */
+const startTimers: Timers = {
+  after(ms, run) {
+    const timer = setTimeout(run, ms);
+    return { cancel: () => clearTimeout(timer) };
+  },
+  endOfTurn: systemTimers.endOfTurn,
+};
+const startTiming: Timing = { clock: systemClock, timers: startTimers };
+
 /** Connects, and waits a little for the store, so that the first requests are not decided without it. */
 export async function connectStore(store: Store): Promise<void> {
   store.open();
   await inTime(store.shards.reached());
 }
 
-/** Resolves at the latest after a time by which the start may be delayed. */
-export async function inTime(reached: Promise<void>): Promise<void> {
-  const late = new AbortController();
-  await Promise.race([reached, sleep(reachedTimeoutMs, undefined, { signal: late.signal })]);
-  late.abort();
+/**
+ * Resolves at the latest after a time by which the start may be delayed. While it starts, this thread may stand still for longer: a
+ * store that has answered meanwhile is there.
+ */
+export async function inTime(reached: Promise<void>, timing = startTiming): Promise<void> {
+  const { afterStoreTime } = await import("../limits/store/store-clock.ts");
+  const late = Promise.withResolvers<void>();
+  const wait = afterStoreTime(timing, reachedTimeoutMs, late.resolve);
+  await Promise.race([reached, late.promise]);
+  wait.cancel();
 }
