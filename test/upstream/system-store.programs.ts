@@ -33,6 +33,9 @@ function start(bundle: string, url: string, ca: string | null, env: Readonly<Rec
     "auth.mode=off",
     "--set",
     "upstream.keepAlive=0",
+    // It is asked until a reload has happened, however long that takes.
+    "--set",
+    "policies.0.limit=1000000",
     ...(ca === null ? [] : ["--set", `upstream.tls.ca=${ca}`]),
   ];
   const ports = ["--port", "0", "--admin-port", "0"];
