@@ -113,12 +113,16 @@ server.listen(Number(process.argv[2]), "127.0.0.1");
 ];
 
 const together = 24;
+/** gunicorn listens before its workers have loaded the app, which takes long while six servers start at once. */
+const patientMs = 60_000;
 
 /** Sends POSTs, as many at once as there are clients. The first wakes a server that then closes what is old. */
 async function post(clients: readonly RawConnection[]): Promise<(number | string)[]> {
   const body = { method: "POST", fields: "Content-Length: 2\r\n", body: "hi" };
   for (const client of clients) client.write(request("/v2/x", body));
-  return Promise.all(clients.map((client) => client.read().then(({ status }) => status, String)));
+  return Promise.all(
+    clients.map((client) => client.read({ deadlineMs: patientMs }).then(({ status }) => status, String)),
+  );
 }
 
 type Upstream = Overrides["upstream"];
@@ -126,7 +130,7 @@ type Upstream = Overrides["upstream"];
 /** Each of the gaps, in milliseconds, follows POSTs and is followed by others. */
 async function statusesAfter(url: string, gapsMs: readonly number[], upstream: Upstream): Promise<(number | string)[]> {
   const policies = [slidingPolicy({ limit: 1_000_000, windowMs: 60_000 })];
-  const overrides = { policies, drain: { timeoutMs: 0 }, upstream: upstream ?? {} };
+  const overrides = { policies, drain: { timeoutMs: 0 }, upstream: { responseTimeoutMs: patientMs, ...upstream } };
   const gateway = cleanup(await startTestGateway({ upstreamUrl: url, overrides }));
   const clients = Array.from({ length: together }, () => new RawConnection(gateway.traffic.port));
   for (const client of clients) cleanup(() => client.destroy());

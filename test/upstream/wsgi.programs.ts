@@ -91,6 +91,9 @@ test.skipIf(skip)("each row is so (needs gunicorn, python3-django, python3-waitr
   expect(seen).toEqual(rows);
 });
 
+/** gunicorn listens before its workers have loaded the apps, which takes long while seven of them load at once. */
+const patientMs = 60_000;
+
 async function startBefore(server: string): Promise<TestGateway> {
   let args: readonly string[] = [];
   const started = await startBackend({
@@ -105,7 +108,8 @@ async function startBefore(server: string): Promise<TestGateway> {
     readLine: () => ({ id: "", port: 0, line: null, fields: [], body: null }),
   });
   cleanup(() => started.remove());
-  return cleanup(await startTestGateway({ upstreamUrl: started.url, overrides: { drain: { timeoutMs: 0 } } }));
+  const overrides = { drain: { timeoutMs: 0 }, upstream: { responseTimeoutMs: patientMs } };
+  return cleanup(await startTestGateway({ upstreamUrl: started.url, overrides }));
 }
 
 /** What an app gets of bodies in chunks. With a length it always gets the whole body. */
@@ -118,7 +122,7 @@ async function bodyOf(gateway: TestGateway, app: string): Promise<string> {
       const chunks = `${size.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
       const fields = isChunked ? "Transfer-Encoding: chunked\r\n" : `Content-Length: ${size}\r\n`;
       client.write(request(`/v2/${app}`, { method: "POST", fields, body: isChunked ? chunks : body }));
-      const answer = await client.read();
+      const answer = await client.read({ deadlineMs: patientMs });
       const said = answer.status === 200 && answer.body === `${size}` ? "the body" : `${answer.status} ${answer.body}`;
       if (isChunked) got.add(said === "200 0" ? "nothing" : said);
       else expect([app, said]).toEqual([app, "the body"]);
