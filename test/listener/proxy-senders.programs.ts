@@ -110,7 +110,8 @@ async function start(sender: Sender, around: Around): Promise<void> {
   const [command = "", ...args] = sender.command(around);
   const { end } = startProcessGroup(command, args, { stdout: "ignore", stderr: "ignore" });
   cleanup(end);
-  await eventually(`${command} accepts`, () => accepts(around.port));
+  // It only ends a start that hangs, as that of `startBackend` does.
+  await eventually(`${command} accepts`, () => accepts(around.port), 20_000);
 }
 
 /** The folder is open to the users to which some programs change. */
