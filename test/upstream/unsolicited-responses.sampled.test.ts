@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
 import { Authority } from "../support/certificates.ts";
 import { useCleanup } from "../support/cleanup.ts";
+import { FakeClock } from "../support/clock.ts";
 import { eventually, within } from "../support/eventually.ts";
 import { startTestGateway, testSettings } from "../support/gateway.ts";
 import { listen } from "../support/loopback-server.ts";
@@ -92,10 +93,12 @@ test.each([
   "a %s with %j that is already under way when a 408 is found is a 502, never sent again",
   async (method, fields, body) => {
     const seen: string[] = [];
-    const { connect, upstream, gateway } = await stageRaw(cleanup, (socket, data) => {
+    const onData = (socket: Socket, data: Buffer): void => {
       seen.push(target(data));
       answerTarget(socket, data);
-    });
+    };
+    // No such request is sent on a connection that has been idle for a second.
+    const { connect, upstream, gateway } = await stageRaw(cleanup, onData, {}, new FakeClock());
     const client = connect();
     expect((await client.ask(request("/v2/1"))).body).toBe("/v2/1");
     client.write(request("/v2/2", { method, fields, body }));
