@@ -221,9 +221,11 @@ describe("bodies", () => {
   test("an upload below the configured rate is answered 408, and the log names the key", async () => {
     const options = { timeouts: { body: "500ms", bodyRate: "1MiB" } };
     const { connect, lines } = await stageRaw(() => {}, {}, { options });
-    const client = connect().write(request("/v2/x", { method: "POST", fields: "Content-Length: 9000000\r\n" }));
-    // At most 400 KB a second: far above the rate by default.
-    const timer = setInterval(() => client.write("x".repeat(8_000)), 20);
+    // At most 400 KB a second: far above the rate by default. An upload without a byte would be ended by the other key.
+    const piece = "x".repeat(8_000);
+    const fields = "Content-Length: 9000000\r\n";
+    const client = connect().write(request("/v2/x", { method: "POST", fields, body: piece }));
+    const timer = setInterval(() => client.write(piece), 20);
     cleanup(() => clearInterval(timer));
     expect((await client.read()).status).toBe(408);
     await eventually("it is logged", () => lines.some(({ msg }) => msg === "request"));
