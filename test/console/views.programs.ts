@@ -48,6 +48,8 @@ describe.skipIf(noBrowser)("the console", () => {
       await page.getByRole("button", { name: "Reload", exact: true }).click();
     };
     await reload();
+    // Before that, the row is that of the dialog, and the file is not in force yet.
+    await dialog.waitFor({ state: "detached" });
     await page.getByRole("row", { name: /policies\.small\.limit 3 5/ }).waitFor();
     expect(await gateway.ask("203.0.113.7", 6)).toEqual([200, 200, 200, 200, 200, 429]);
     gateway.write("  - { name: small, limit: many, window: 1h }\n");
