@@ -15,11 +15,15 @@ import { startUpstream } from "../support/upstream.ts";
 
 const cleanup = useCleanup();
 
-/** Writes what has been loaded at each SIGUSR2: Node's own modules, and the files of packages and of ours, of all threads. */
+/**
+ * Writes what has been loaded at each SIGUSR2: Node's own modules, and the files of packages and of ours, of all threads. The module
+ * `node:vm` is loaded from the first: the gateway loads it when nothing has been asked for half a second, to collect garbage.
+ */
 const recorder = (file: string): string => `
   import { registerHooks } from "node:module";
   import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
   registerHooks({ load(url, context, next) { appendFileSync("${file}.files", url + "\\n"); return next(url, context); } });
+  await import("node:vm");
   process.on("SIGUSR2", () => {
     const files = readFileSync("${file}.files", "utf8").trim().split("\\n");
     writeFileSync("${file}.new", JSON.stringify([...process.moduleLoadList, ...files]));
