@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { isInstalled } from "../conformance/fuzz/backends/backend.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
-import { startGatewayProcess } from "../support/gateway-process.ts";
+import { startGatewayProcess, startsWithinMs } from "../support/gateway-process.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -95,7 +95,8 @@ test.skipIf(skip("rsyslogd"))("rsyslog (needs rsyslog: apt-get install rsyslog)"
   const output = join(folder, "headgate-ecs.log");
   const readOutput = (): string => (existsSync(output) ? readFileSync(output, "utf8") : "");
   const count = log.trimEnd().split("\n").length;
-  await eventually("all lines are written", () => readOutput().split("\n").length === count + 1);
+  const isWhole = (): boolean => readOutput().split("\n").length === count + 1;
+  await eventually("rsyslog has written all lines", isWhole, startsWithinMs);
   expectEcs(readOutput(), log);
 });
 

@@ -11,6 +11,7 @@ import { type Cleanup, useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startFromFile } from "../support/gateway-from-file.ts";
+import { startsWithinMs } from "../support/gateway-process.ts";
 import { startProcessGroup } from "../support/process-group.ts";
 import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream } from "../support/upstream.ts";
@@ -198,6 +199,6 @@ async function startModule(cleanup: Cleanup, listen: string): Promise<number> {
 async function listening(cleanup: Cleanup, port: number, command: string, args: readonly string[]): Promise<number> {
   const group = startProcessGroup(command, args, { stdout: "ignore", stderr: "inherit", cwd: root });
   cleanup(() => group.end());
-  await eventually(`${command} listens`, () => accepts(port));
+  await eventually(`${command} listens`, () => accepts(port), startsWithinMs);
   return port;
 }

@@ -36,7 +36,7 @@ function patternOf(shown: string): RegExp {
 const title = "each command does what the page shows (needs curl: apt-get install curl)";
 const skip = !isInstalled("curl", "--version") && HEADGATE_REQUIRE !== "all";
 
-test.skipIf(skip)(title, { timeout: 120_000 }, async () => {
+test.skipIf(skip)(title, async () => {
   const file = join(scratchFolder(cleanup), "my.yaml");
   const [api, traffic] = [await freePort(), await freePort()];
   const here = (text: string): string =>
