@@ -1,5 +1,6 @@
 // A pod with the sidecar, acted out with processes as the kubelet would: what is started, asked and told, and when, is read
-// from the manifests, with every duration at a third. The application ends at once when it is told to, as legacy ones do.
+// from the manifests, with every duration at a third, but the drain's delay. The application ends at once when it is told to, as
+// legacy ones do.
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
@@ -15,11 +16,10 @@ import { scratchFolder } from "../support/scratch.ts";
 import { freeAddress } from "../support/unavailable.ts";
 import { at, filledIn, folder, only, readManifests } from "./manifests.ts";
 
-/**
- * What the manifests have is divided by this. Not by more: at a tenth, a process that the machine stops for half a second would
- * miss the 5 s of the drain's delay.
- */
+/** What the manifests have is divided by this. */
 export const scale = 3;
+/** The drain's delay is divided by this. At a third, a client that the machine stops for a second would miss its end. */
+const delayScale = 1.5;
 const legacyApplication = fileURLToPath(new URL("./legacy-application.ts", import.meta.url));
 
 export interface ActedPod {
@@ -93,7 +93,7 @@ function scaledDrain(config: string): string[] {
   const loaded = loadSettings({ file: config, env: {}, cwd: ".", overrides: [] });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.errors));
   const { delayMs, timeoutMs } = loaded.settings.drain;
-  return [`drain.delay=${Math.round(delayMs / scale)}ms`, `drain.timeout=${Math.round(timeoutMs / scale)}ms`];
+  return [`drain.delay=${Math.round(delayMs / delayScale)}ms`, `drain.timeout=${Math.round(timeoutMs / scale)}ms`];
 }
 
 /** Asks as the probe says, until it succeeds once. */

@@ -1,5 +1,5 @@
 // A backend that knows nothing of being told to end: SIGTERM is its end, in the middle of whatever it does. It answers an
-// upload with its length, /v2/slow in pieces over more than three seconds, and everything else at once.
+// upload with its length, /v2/slow in pieces over more than four seconds, and everything else at once.
 import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -9,7 +9,7 @@ const server = createServer(async (request, response) => {
   if (request.url === "/v2/slow") {
     for (let piece = 0; piece < 12; piece += 1) {
       response.write(`piece ${piece}\n`);
-      await sleep(300);
+      await sleep(380);
     }
   }
   response.end(`${bytes} bytes`);

@@ -85,10 +85,11 @@ test("SIGTERM in the middle of everything: nothing is lost, the gateway goes fir
   expect(tookMs).toBeLessThan(graceMs);
 });
 
+/** Longer than the drain's delay, so that the drain waits for it. */
 async function sendSlowly(writer: RawConnection, size: number): Promise<void> {
   for (let sent = 0; sent < size; sent += size / 10) {
     writer.write("x".repeat(size / 10));
-    await sleep(240);
+    await sleep(450);
   }
 }
 
