@@ -7,7 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import { Http2Client } from "../support/http2-client.ts";
 import { metric, upstreamConnections } from "../support/metrics.ts";
 import { slidingPolicy } from "../support/policy.ts";
-import { inFull } from "../support/runs.ts";
+import { inFull, spread } from "../support/runs.ts";
 import { request, response, stageRaw } from "../support/stage.ts";
 import { holdTimers } from "../support/timers.ts";
 import { useTls } from "../support/tls-listener.ts";
@@ -28,10 +28,11 @@ interface Case {
   readonly clients: number;
 }
 
+const small = [false, true].flatMap((isHttp2) =>
+  [false, true].flatMap((isRead) => [3, 20].map((clients) => ({ isHttp2, isRead, pool: 16, clients }))),
+);
 const cases: readonly Case[] = [
-  ...[false, true].flatMap((isHttp2) =>
-    [false, true].flatMap((isRead) => [3, 20].map((clients) => ({ isHttp2, isRead, pool: 16, clients }))),
-  ),
+  ...spread(small, 3),
   ...inFull([{ isHttp2: false, isRead: false, pool: 256, clients: 300 }]),
 ];
 
