@@ -32,6 +32,7 @@ import {
   stageRules,
   writer,
 } from "./rules-stage.ts";
+import { shared } from "./stage.ts";
 import { startStoreProxy } from "./store-proxy.ts";
 
 const share = Math.floor(limit / replicas);
@@ -180,6 +181,7 @@ describe.skipIf(skipRedis).each(threadCounts)(`three gateways with %i threads${r
     const fleet = await startFleet(cleanup, stage.upstreamUrl, 2, settings);
     const processes = fleet.gateways.map(({ port }) => ({ traffic: { host: "127.0.0.1", port } }));
     await stage.up(a);
+    await shared(fleet.gateways, replicas);
     const [blocked, forgiven] = [newClient(), newClient()];
     const all = [a, ...processes];
     expect(await askAll(all, forgiven, limit)).toBe(limit);
