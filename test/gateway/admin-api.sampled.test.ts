@@ -100,6 +100,9 @@ policies:
   - { name: watched, limit: 1, window: 1h, mode: shadow, key: [client, "header:X-Key"] }
 `;
 
+/** Where a call reloads what was written: a watched file would be reloaded by itself, if the call comes late. */
+const unwatched = "reload: { watch: false }\n";
+
 describe.each(threadCounts)("with %i threads", (workers) => {
   test("the status says what runs, and where the upstream is", async () => {
     const { call, gateway, upstreamAddress, ask } = await start(workers);
@@ -143,8 +146,8 @@ describe.each(threadCounts)("with %i threads", (workers) => {
   });
 
   test("a reload is carried out, shown, and logged once for whoever asked", async () => {
-    const { call, write, gateway } = await start(workers, policies);
-    write(policies.replace("limit: 3", "limit: 4"));
+    const { call, write, gateway } = await start(workers, unwatched + policies);
+    write(unwatched + policies.replace("limit: 3", "limit: 4"));
     const reload = await call("POST", "/api/reload", { body: {} });
     expect(reload.status).toBe(200);
     expectFit(schemas.ReloadAnswer, reload.json);
@@ -167,13 +170,13 @@ describe.each(threadCounts)("with %i threads", (workers) => {
   });
 
   test("a dry run says what a reload would change, a wrong file too, and changes and logs nothing", async () => {
-    const { call, write, gateway } = await start(workers, `reload: { watch: false }\n${policies}`);
+    const { call, write, gateway } = await start(workers, unwatched + policies);
     const dryRun = (token?: string) => {
       return call("POST", "/api/reload", { body: { dryRun: true }, ...(token === undefined ? {} : { token }) });
     };
     expect((await dryRun()).json).toMatchObject({ outcome: "unchanged", changes: [], reset: [], restart: [] });
     const wanted = policies.replace("limit: 3", "limit: 4").replace("name: watched", "name: seen");
-    write(`reload: { watch: false }\ncounters: { memory: 48MiB }\nauth: { mode: "off" }\n${wanted}`);
+    write(`${unwatched}counters: { memory: 48MiB }\nauth: { mode: "off" }\n${wanted}`);
     const before = await call("GET", "/api/config?against=previous");
     const first = await dryRun();
     expectFit(schemas.ReloadAnswer, first.json);
@@ -194,7 +197,7 @@ describe.each(threadCounts)("with %i threads", (workers) => {
   });
 
   test("a reload of a wrong file is 409 with each error, and changes nothing", async () => {
-    const { call, write, gateway } = await start(workers);
+    const { call, write, gateway } = await start(workers, unwatched);
     write("routes: [v3]\nmaxBodyBytes: 0\n");
     const answer = await call("POST", "/api/reload", { body: {} });
     expect(answer.status).toBe(409);
@@ -212,11 +215,10 @@ describe.each(threadCounts)("with %i threads", (workers) => {
   });
 
   test("a reload on trial is shown, and confirmed or taken back by a call", async () => {
-    const unwatched = `reload: { watch: false }\n${policies}`;
-    const { call, write, gateway } = await start(workers, unwatched);
+    const { call, write, gateway } = await start(workers, unwatched + policies);
     expect((await call("POST", "/api/reload/confirm", { body: {} })).status).toBe(409);
     expect((await call("POST", "/api/reload/take-back", { body: {} })).status).toBe(409);
-    write(unwatched.replace("limit: 3", "limit: 4"));
+    write(unwatched + policies.replace("limit: 3", "limit: 4"));
     const reload = await call("POST", "/api/reload", {
       body: { confirmWithin: "5m", unless: { refusedShare: 0.05 } },
     });
@@ -507,7 +509,7 @@ policies:
   });
 
   test("reloads, and an upstream that fails, are events", async () => {
-    const { call, gateway, write, ask, closeUpstream } = await start(workers);
+    const { call, gateway, write, ask, closeUpstream } = await start(workers, unwatched);
     const headers = { authorization: `Bearer ${readToken}` };
     const response = await fetch(`${gateway.adminUrl}/api/events`, { headers });
     let text = "";
@@ -515,10 +517,10 @@ policies:
       for await (const chunk of response.body ?? []) text += Buffer.from(chunk).toString();
     })().catch(() => {});
     await eventually("it is connected", () => text !== "");
-    write("maxBodyBytes: 1MiB\n");
+    write(`${unwatched}maxBodyBytes: 1MiB\n`);
     expect((await call("POST", "/api/reload", { body: {} })).status).toBe(200);
     await eventually("the reload has come", () => text.includes('"changed":["maxBodyBytes"'));
-    write("maxBodyBytes: 2MiB\n");
+    write(`${unwatched}maxBodyBytes: 2MiB\n`);
     await call("POST", "/api/reload", { body: { confirmWithin: "5m" } });
     await call("POST", "/api/reload/take-back", { body: {} });
     await eventually("the trial's end has come", () => text.includes('"outcome":"taken_back"'));
@@ -561,7 +563,7 @@ test("SIGHUP and a changed file are on trial if the configuration says so, and w
 test("the configuration says where each value was written, masks secrets, and what needs a restart", async () => {
   const yaml = `${policies.replace("client: 10.0.0.0/8", `header: secret-key`).replace("limit: 3,", 'limit: 3, key: [client, "header:X-Key"],')}
   - { name: all, limit: 5000, window: 1h }
-`;
+${unwatched}`;
   const { call, write, folder } = await start(1, yaml);
   const first = (await call("GET", "/api/config")).json as {
     values: Record<string, Record<string, unknown>>;
