@@ -88,7 +88,7 @@ test("its clients use it as it says, and the page shows them to who has the toke
   };
   // Ten seconds of ten requests.
   const isRefused = async () => ((await clients()).get("client:127.0.1.13")?.refused?.count ?? 0) > 0;
-  await eventually("the scraper is refused", isRefused, 30_000);
+  await eventually("the scraper is refused", isRefused, 90_000);
   const counted = await clients();
   expect([...counted.keys()].sort()).toEqual([...[11, 12, 13, 14, 15].map((last) => `client:127.0.1.${last}`)]);
   expect(counted.get("client:127.0.1.13")).toMatchObject({ used: 100, limit: 100, remaining: 0 });
