@@ -144,7 +144,7 @@ export async function openPage(
     // The browser reports every answer that is an error, such as the one by which the page learns that it needs a token, and
     // every call that nobody answers or whose answer is cut; and that without TLS it ignores who has opened the page.
     if (
-      /^Failed to load resource: (?:.* status of [45]\d\d |net::ERR_(?:CONNECTION_|EMPTY_RESPONSE|CONTENT_LENGTH_MISMATCH|INCOMPLETE_CHUNKED_ENCODING))/.test(
+      /^Failed to load resource: (?:.* status of [45]\d\d |net::ERR_(?:CONNECTION_|SOCKET_NOT_CONNECTED|EMPTY_RESPONSE|CONTENT_LENGTH_MISMATCH|INCOMPLETE_CHUNKED_ENCODING))/.test(
         message.text(),
       ) ||
       message.text().startsWith("The Cross-Origin-Opener-Policy header has been ignored")
