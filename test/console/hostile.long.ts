@@ -28,19 +28,22 @@ describe.skipIf(noBrowser)("hostile text", () => {
     cleanup(() => page.close());
     await page.route("**", (route) => route.fulfill({ contentType: "text/html", body: "<!doctype html><div></div>" }));
     await page.goto("http://127.0.0.1/");
+    // A busy browser runs fewer of them in time: they get more of it, until enough have run.
     const ran = await page.evaluate<number>(`(async () => {
-      let count = 0;
-      for (const text of ${JSON.stringify(hostileStrings.filter((text) => !/http-equiv|<base/.test(text)))}) {
-        globalThis.ran = 0;
-        const place = document.createElement("div");
-        place.innerHTML = text;
-        document.body.replaceChildren(place);
-        await new Promise((resolve) => setTimeout(resolve, 10));
-        if (globalThis.ran === 1) count += 1;
+      const ran = new Set();
+      for (const ms of [10, 30, 100, 300, 1_000]) {
+        for (const text of ${JSON.stringify(hostileStrings.filter((text) => !/http-equiv|<base/.test(text)))}) {
+          if (ran.size > 20) return ran.size;
+          globalThis.ran = 0;
+          const place = document.createElement("div");
+          place.innerHTML = text;
+          document.body.replaceChildren(place);
+          await new Promise((resolve) => setTimeout(resolve, ms));
+          if (globalThis.ran === 1) ran.add(text);
+        }
       }
-      return count;
+      return ran.size;
     })()`);
-    // A busy browser runs fewer of them in time.
     expect(ran).toBeGreaterThan(20);
   });
 
