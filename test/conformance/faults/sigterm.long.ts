@@ -13,7 +13,8 @@ import { startRawUpstream } from "../../support/upstream.ts";
 const cleanup = useCleanup();
 const inFlight = 500;
 const clients = 24;
-const delayMs = 3_000;
+/** Longer than a busy machine stands still: the load has to know that the gateway is not ready before its port is closed. */
+const delayMs = 6_000;
 const timeoutMs = 20_000;
 
 /** `/v2/held` is answered when the test says so, an upgrade is agreed to and echoed, everything else is served. */
