@@ -1,10 +1,10 @@
 // Real processes that end and start again: by a signal, by kill -9, and with damaged snapshots in twenty ways.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { useCleanup } from "../support/cleanup.ts";
 import { eventually } from "../support/eventually.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { startUpstream, type TestUpstream } from "../support/upstream.ts";
 import { startWithSnapshot } from "./stage.ts";
 
@@ -13,9 +13,8 @@ let folder = "";
 let path = "";
 let upstream: TestUpstream;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "headgate-restarts-"));
+  folder = scratchFolder(cleanup);
   path = join(folder, "counters");
-  cleanup(() => rmSync(folder, { recursive: true }));
   upstream = await startUpstream();
   cleanup(() => upstream.close());
 });
@@ -52,7 +51,8 @@ test("kill -9 loses at most what came after the last snapshot, and leaves no tem
   await first.exited;
   writeFileSync(join(folder, ".counters.0123456789abcdef.tmp"), "what the killed process was writing");
 
-  const second = await startWithSnapshot(cleanup, upstream.url, path, settings);
+  // This one has written no snapshot yet, for which it has a temporary file of its own, however slow its start is.
+  const second = await startWithSnapshot(cleanup, upstream.url, path, [...settings, "counters.snapshot.every=1h"]);
   expect(readdirSync(folder)).toEqual(["counters"]);
   const answers = await second.askTimes(101);
   const admitted = answers.filter(({ status }) => status === 200).length;
