@@ -1,14 +1,15 @@
-// Redis servers of a test's own: one, one with a replica and Sentinels, or a cluster. Each has a temporary folder and free
-// ports of the loopback. Nothing is persisted unless asked for, nothing is left behind, whatever ends the test.
+// Redis servers of a test's own: one, one with a replica and Sentinels, or a cluster. Each has free ports of the loopback and a
+// folder in memory, since it answers nobody while it waits for a sync. Nothing is persisted unless asked for, nothing is left
+// behind, whatever ends the test.
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
 import { type ProcessGroup, startProcessGroup } from "./process-group.ts";
+import { scratchFolder } from "./scratch.ts";
 
 const isInstalled = ["redis-server", "redis-sentinel", "redis-cli"].every(
   (program) => spawnSync(program, ["--version"]).status === 0,
@@ -149,7 +150,8 @@ export async function startRedisCluster(options: RedisOptions = {}): Promise<Red
 /** A sentinel writes to its configuration: the file is written once, and a restart reads what has become of it. */
 async function startProgram(program: string, port: number, lines: readonly string[]): Promise<RedisServer> {
   if (!isInstalled) throw new Error(`${program} is not installed`);
-  const folder = mkdtempSync(join(tmpdir(), "headgate-redis-"));
+  // Removed by `stop`.
+  const folder = scratchFolder(() => {});
   const [file, log] = [join(folder, "server.conf"), join(folder, "server.log")];
   const own = [`port ${port}`, "bind 127.0.0.1", `dir ${folder}`, `logfile ${log}`, "daemonize no"];
   writeFileSync(file, [...own, ...lines, ""].join("\n"));
