@@ -28,22 +28,22 @@ describe.skipIf(noBrowser)("hostile text", () => {
     cleanup(() => page.close());
     await page.route("**", (route) => route.fulfill({ contentType: "text/html", body: "<!doctype html><div></div>" }));
     await page.goto("http://127.0.0.1/");
-    // A busy browser runs fewer of them in time: they get more of it, until enough have run.
+    // What a text loads fails in the browser, and does not wait for this process.
+    await page.unroute("**");
+    await page.context().setOffline(true);
     const ran = await page.evaluate<number>(`(async () => {
-      const ran = new Set();
-      for (const ms of [10, 30, 100, 300, 1_000]) {
-        for (const text of ${JSON.stringify(hostileStrings.filter((text) => !/http-equiv|<base/.test(text)))}) {
-          if (ran.size > 20) return ran.size;
-          globalThis.ran = 0;
-          const place = document.createElement("div");
-          place.innerHTML = text;
-          document.body.replaceChildren(place);
-          await new Promise((resolve) => setTimeout(resolve, ms));
-          if (globalThis.ran === 1) ran.add(text);
-        }
+      let count = 0;
+      for (const text of ${JSON.stringify(hostileStrings.filter((text) => !/http-equiv|<base/.test(text)))}) {
+        globalThis.ran = 0;
+        const place = document.createElement("div");
+        place.innerHTML = text;
+        document.body.replaceChildren(place);
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        if (globalThis.ran === 1) count += 1;
       }
-      return ran.size;
+      return count;
     })()`);
+    // A busy browser runs fewer of them in time.
     expect(ran).toBeGreaterThan(20);
   });
 
@@ -86,7 +86,7 @@ describe.skipIf(noBrowser)("hostile text", () => {
           await send(port, [unread as string]);
           return page.getByRole("row", { name: /400/ }).count();
         },
-        { timeout: 20_000, interval: 500 },
+        { interval: 500 },
       )
       .toBeGreaterThan(0);
     expect(await page.evaluate("whatIsWrong()")).toEqual([]);
@@ -146,7 +146,7 @@ describe.skipIf(noBrowser)("hostile text", () => {
     const asked: Route[] = [];
     await page.route("**/api/events", (route) => void asked.push(route));
     const next = async () => {
-      await expect.poll(() => asked.length, { timeout: 10_000 }).toBe(1);
+      await expect.poll(() => asked.length).toBe(1);
       return asked.pop() as Route;
     };
     await page.evaluate(`location.hash = "code=${gateway.code}"`);
