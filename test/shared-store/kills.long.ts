@@ -40,7 +40,7 @@ describe.skipIf(skipRedis)(`gateways that are killed${redisNeeded}`, () => {
     });
     reportLoad("a gateway is killed every 150 ms", result);
     alone += await decidedAlone(fleet.gateways);
-    // A store that gets no processor for longer than \`wait\` is slow, and gateways decide alone.
+    // A store that gets no processor for longer than `wait` is slow, and gateways decide alone.
     const bound = (limit: number): number => (alone > 0 ? away(limit) : limit);
     expect(result.small.worst).toBeLessThanOrEqual(bound(limits.small));
     expect(result.edge.worst).toBeLessThanOrEqual(bound(limits.small));
