@@ -36,13 +36,13 @@ export class CalendarCounters extends LocalCounters {
     if (before !== undefined) this.readingAt(nowMs);
     super.comeIntoForce(nowMs, continues);
     if (before === undefined || (before.per === calendar?.per && before.timezone === calendar.timezone)) return;
-    this.#setEnd({ wallMs: this.#clock.wallMs(), nowMs }, this.#period.endMs, false);
+    this.#setEnd({ wallMs: this.#clock.wallMsAt(nowMs), nowMs }, this.#period.endMs, false);
   }
 
   /** Reads the wall clock, and begins the next period if it is time to. */
   readingAt(nowMs: number): Reading {
     const period = this.#period;
-    const wallMs = this.#clock.wallMs();
+    const wallMs = this.#clock.wallMsAt(nowMs);
     const seenEndMs = period.endMs;
     if (untilEndMs(period, wallMs, nowMs) <= 0) this.#setEnd({ wallMs, nowMs }, seenEndMs, true);
     else if (period.isGuess && !this.#isGuess) this.#setEnd({ wallMs, nowMs }, seenEndMs, false);

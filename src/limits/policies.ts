@@ -453,10 +453,12 @@ export function createRow(
 ): PolicyRow {
   const { clock = systemClock, enforcement = "on", tokensAreVerified = false, newOutcomes = noOutcomes } = options;
   // The store's clock says for all gateways when a period of the calendar is over.
-  const storeMs = (): number | null => store?.shards.wallMs(clock.monotonicMs()) ?? null;
+  const storeMs = (nowMs = clock.monotonicMs()): number | null => store?.shards.wallMs(nowMs) ?? null;
   const wallMs = (): number => storeMs() ?? clock.wallMs();
+  const wallMsAt = (nowMs: number): number => storeMs(nowMs) ?? clock.wallMsAt(nowMs);
   const isGuess = (): boolean => storeMs() === null;
-  const counted = store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs, isGuess };
+  const counted =
+    store === null ? clock : { ...clock, monotonicMs: () => clock.monotonicMs(), wallMs, wallMsAt, isGuess };
   const limits = isByAddress(policy) ? { limitOf: createAddressLimits(policy, runtimeRules) } : {};
   const local = createCounters(policy, table, slot, counted, { ...rulesOf(policy), ...limits });
   const holds = holdsUntilEnd(policy);

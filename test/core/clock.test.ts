@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createThreadClock, monotonicOffsetMs, systemClock } from "../../src/core/clock.ts";
 
 test("another thread reads the time of the main thread", async () => {
@@ -36,15 +36,27 @@ test("in the main thread the clock of a thread is its own", () => {
   expect(readMs).toBeLessThan(systemClock.monotonicMs() + 0.05);
 });
 
-test("the wall clock at an instant goes on as the monotonic one, and a step of it is noticed after 50 ms", () => {
-  const dateNow = vi.spyOn(Date, "now");
-  try {
-    const beginMs = systemClock.monotonicMs() + 1_000_000;
-    const wallAt = (passedMs: number): number => systemClock.wallMsAt(beginMs + passedMs);
-    dateNow.mockReturnValue(1_700_000_000_000);
+describe("the wall clock at an instant", () => {
+  /** What both clocks show. */
+  const shown = { monotonicMs: 0, wallMs: 1_700_000_000_000 };
+  beforeEach(() => {
+    // Far from what tests before have read.
+    shown.monotonicMs += 1_000_000;
+    shown.wallMs = 1_700_000_000_000;
+    vi.spyOn(performance, "now").mockImplementation(() => shown.monotonicMs);
+    vi.spyOn(Date, "now").mockImplementation(() => Math.floor(shown.wallMs));
+  });
+  afterEach(() => void vi.restoreAllMocks());
+
+  test("goes on as the monotonic one, and a step of it is noticed after 50 ms", () => {
+    const beginMs = shown.monotonicMs;
+    const wallAt = (passedMs: number): number => {
+      shown.monotonicMs = beginMs + passedMs;
+      return systemClock.wallMsAt(shown.monotonicMs);
+    };
     // Never early: the wall clock has dropped its fraction.
     expect(wallAt(0)).toBe(1_700_000_000_001);
-    dateNow.mockReturnValue(1_600_000_000_000);
+    shown.wallMs = 1_600_000_000_000;
     expect(wallAt(10)).toBe(1_700_000_000_011);
     // Whole milliseconds as those of a reading, or the Reset of a new window may be 62 s after Date.
     expect(wallAt(10.25)).toBe(1_700_000_000_012);
@@ -53,22 +65,36 @@ test("the wall clock at an instant goes on as the monotonic one, and a step of i
     expect(wallAt(49)).toBe(1_700_000_000_050);
     expect(wallAt(50)).toBe(1_600_000_000_001);
     expect(wallAt(99)).toBe(1_600_000_000_050);
-    dateNow.mockReturnValue(1_700_000_000_000);
+    shown.wallMs = 1_700_000_000_000;
     expect(wallAt(0)).toBe(1_700_000_000_001);
-  } finally {
-    dateNow.mockRestore();
-  }
-});
+  });
 
-test("clocks with another monotonic time do not share a reading of the wall clock", () => {
-  const dateNow = vi.spyOn(Date, "now").mockReturnValue(1_700_000_000_000);
-  try {
-    const nowMs = systemClock.monotonicMs() + 2_000_000;
-    expect(systemClock.wallMsAt(nowMs)).toBe(1_700_000_000_001);
+  test("is not shared by clocks with another monotonic time", () => {
+    const nowMs = shown.monotonicMs;
+    vi.mocked(performance.now).mockRestore();
     const aheadMs = 20;
     const ahead = createThreadClock(monotonicOffsetMs() - aheadMs);
-    expect(ahead.wallMsAt(nowMs + aheadMs)).toBe(1_700_000_000_001);
-  } finally {
-    dateNow.mockRestore();
-  }
+    vi.spyOn(performance, "now").mockReturnValue(nowMs);
+    expect(systemClock.wallMsAt(nowMs)).toBe(1_700_000_000_001);
+    expect(ahead.wallMsAt(ahead.monotonicMs())).toBe(1_700_000_000_001);
+  });
+
+  test.each(["before", "behind"])("is exact if the process does not run %s its reading", (when) => {
+    const pauses = [2_000, 300];
+    const passes = (ms = 0): void => {
+      shown.monotonicMs += ms;
+      shown.wallMs += ms;
+    };
+    vi.mocked(Date.now).mockImplementation(() => {
+      if (when === "before") passes(pauses.shift());
+      const readMs = Math.floor(shown.wallMs);
+      passes(pauses.shift());
+      return readMs;
+    });
+    // Nor was it since the instant.
+    const atMs = shown.monotonicMs;
+    passes(700);
+    expect(systemClock.wallMsAt(atMs)).toBe(1_700_000_000_001);
+    expect(pauses).toEqual([]);
+  });
 });

@@ -421,6 +421,14 @@ describe("a reload", () => {
     expect([decision.remaining, endOf(decision)]).toEqual([0, "2023-11-15T05:00:00.000Z"]);
   });
 
+  test("a period ends at its border, also if the process has not run since the instant of the request", () => {
+    const day = policy("day", 2, { rate: { kind: "calendar", per: "day", timezone: "UTC" } });
+    const { nowMs, wallOffsetMs, monotonicMs, wallMs, wallMsAt } = new FakeClock();
+    const clock = { monotonicMs, wallMs: () => wallMs() + 2_000, wallMsAt };
+    const { resetMs } = take(create([day], { clock }), nowMs);
+    expect(new Date(resetMs + wallOffsetMs).toISOString()).toBe("2023-11-15T00:00:00.000Z");
+  });
+
   test("a limiter that is made and not used changes nothing", () => {
     const day = policy("day", 2, { rate: { kind: "calendar", per: "day", timezone: "UTC" } });
     const clock = new FakeClock();
