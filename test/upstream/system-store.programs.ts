@@ -33,6 +33,9 @@ function start(bundle: string, url: string, ca: string | null, env: Readonly<Rec
     "auth.mode=off",
     "--set",
     "upstream.keepAlive=0",
+    // A busy machine keeps one of the two processes from its processor in the middle of a handshake.
+    "--set",
+    "upstream.connectTimeout=30s",
     // It is asked until a reload has happened, however long that takes.
     "--set",
     "policies.0.limit=1000000",
