@@ -25,9 +25,9 @@ const shed = (gateway: Parameters<typeof metric>[0], reason: string) =>
 const open = (gateway: Parameters<typeof metric>[0]) => metric(gateway, "headgate_client_connections");
 const isOpen = (client: RawConnection) => new Promise((resolve) => client.socket.once("connect", resolve));
 
-/** An upstream that never answers. */
-const startHeld = (listen: object, more: object = {}, clock?: FakeClock) =>
-  stageRaw(cleanup, () => {}, { listen: { ...bounds, ...listen }, ...more }, clock);
+/** An upstream that never answers. No connection has been idle for long unless the test moves the clock. */
+const startHeld = (listen: object, clock = new FakeClock()) =>
+  stageRaw(cleanup, () => {}, { listen: { ...bounds, ...listen } }, clock);
 
 async function exchange(client: RawConnection, bytes = request("/v2/x")): Promise<number> {
   return (await client.ask(bytes)).status;
@@ -60,7 +60,7 @@ test("a peer over its bound is answered 503 with all fields before it says anyth
 
 test("a connection that a peer has not used for long makes room for its next one, and for nobody else's", async () => {
   const clock = new FakeClock();
-  const { gateway, connect } = await startHeld({}, {}, clock);
+  const { gateway, connect } = await startHeld({}, clock);
   const [first, second] = [connect(), connect()];
   for (const client of [first, second]) expect(await exchange(client, request("/elsewhere"))).toBe(404);
   clock.advance(4_000);
