@@ -22,6 +22,7 @@ const generated = (method: string | null): Plan => ({
   ...nginx,
   files: {},
   changes: () => [],
+  timeouts: [],
   frame: ({ folder, port, extAuthPort, backendPort }) => ({
     "nginx.conf": nginxFrame(
       folder,

@@ -1,5 +1,5 @@
-// The ingresses of deploy/ingress as processes, each with its shipped file: nothing in it is changed but the addresses, and
-// one word where a test wants the other choice. A file in which one of these cannot be found is an error.
+// The ingresses of deploy/ingress as processes, each with its shipped file: nothing in it is changed but the addresses, one word
+// where a test wants the other choice, and how long a check may take. A file in which one of these cannot be found is an error.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Cleanup } from "../../support/cleanup.ts";
@@ -26,6 +26,11 @@ export interface Surroundings {
   readonly backendPort: number;
   /** What is to happen while the gateway does not answer. */
   readonly whenDown: "closed" | "open";
+  /**
+   * For a test about an ingress that waits for a check no longer than its shipped file says. Otherwise it waits for as long as a
+   * machine may stall: the gateway, its backend and the clients are one process.
+   */
+  readonly hasShippedTimeout?: boolean;
 }
 
 /** With the folder of its files, and the port that it is to listen on. */
@@ -38,6 +43,8 @@ export interface Plan {
   readonly files: Readonly<Record<string, string>>;
   /** What stands in the files, and what has to stand there in a test. */
   readonly changes: (around: Placed) => [string, string][];
+  /** Where they say how long a check may take, and the same with a longer time. */
+  readonly timeouts: [string, string][];
   /** Beside the shipped files. */
   readonly frame?: (around: Placed) => Readonly<Record<string, string>>;
   /** Whether a line of its output, or of the file `errors`, is an error. */
@@ -57,6 +64,10 @@ export const nginx: Plan = {
     ["server 127.0.0.1:3000;", `server 127.0.0.1:${backendPort};`],
     ["default closed;", `default ${whenDown};`],
   ],
+  timeouts: [
+    ["proxy_connect_timeout 1s;", "proxy_connect_timeout 20s;"],
+    ["proxy_read_timeout 1s;", "proxy_read_timeout 20s;"],
+  ],
   frame: ({ folder }) => ({ "nginx.conf": nginxFrame(folder, `include ${folder}/headgate.conf;`) }),
   isError: (line) => / \[(?:error|crit|alert|emerg)\] /.test(line),
 };
@@ -74,6 +85,10 @@ const caddy: Plan = {
     ["reverse_proxy @undecided 127.0.0.1:3000", `reverse_proxy @undecided 127.0.0.1:${backendPort}`],
     ["import headgate_down_closed", `import headgate_down_${whenDown}`],
   ],
+  timeouts: [
+    ["dial_timeout 1s", "dial_timeout 20s"],
+    ["response_header_timeout 1s", "response_header_timeout 20s"],
+  ],
   isError: (line) => line.includes('"level":"error"'),
 };
 
@@ -87,6 +102,7 @@ const haproxy: Plan = {
     ["lua.headgate 127.0.0.1:9465 closed", `lua.headgate 127.0.0.1:${extAuthPort} ${whenDown}`],
     ["server api 127.0.0.1:3000", `server api 127.0.0.1:${backendPort}`],
   ],
+  timeouts: [["local timeout_seconds = 1", "local timeout_seconds = 20"]],
   isError: (line) => /^\[(?:ALERT|EMERG)\]/.test(line) || line.includes("Lua"),
 };
 
@@ -112,7 +128,8 @@ function goSpelling(name: string): string {
 
 export async function start(cleanup: Cleanup, plan: Plan, around: Surroundings): Promise<RunningIngress> {
   const files = (folder: string, port: number): Readonly<Record<string, string>> => {
-    const changes = plan.changes({ ...around, port, folder });
+    const timeouts = around.hasShippedTimeout === true ? [] : plan.timeouts;
+    const changes = [...plan.changes({ ...around, port, folder }), ...timeouts];
     const texts = Object.entries(plan.files).map(([name, file]) => [name, shipped(file)] as const);
     for (const [found] of changes) {
       if (!texts.some(([, text]) => text.includes(found))) throw new Error(`not in the shipped files: ${found}`);

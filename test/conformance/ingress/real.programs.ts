@@ -232,7 +232,7 @@ describe.each(ingresses)("$name", (ingress) => {
     });
     cleanup(() => sick.close());
     const around = { extAuthPort: Number(new URL(sick.url).port), backendPort: Number(new URL(backend.url).port) };
-    const { port } = await ingress.start(cleanup, { ...around, whenDown: "open" });
+    const { port } = await ingress.start(cleanup, { ...around, whenDown: "open", hasShippedTimeout: true });
     const send = sender(port);
     for (const called of [1, 2]) {
       expect((await send(request("/v2/x"))).status).toBe(200);
