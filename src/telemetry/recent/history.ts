@@ -186,16 +186,18 @@ export const historyBytes = rowsBytes + stepBytes * maxSteps + FailureCounts.max
 /** Reads the rows, in the main thread. */
 export class History {
   readonly #rows: Uint32Array;
-  readonly #residentBytes: () => number;
+  readonly #readResident: () => number;
+  #residentBytes = 0;
   readonly #steps: Steps<HistoryStep>;
   /** Of all rows, at the end of the last step. */
   #before: Uint32Array;
   readonly #failures = new FailureCounts(failureSteps);
 
-  /** `resident`: the memory of the process, in bytes. */
+  /** `resident`: the memory of the process, in bytes; throws if it cannot be read. */
   constructor(memory: SharedArrayBuffer, resident: () => number, nowMs: number) {
     this.#rows = new Uint32Array(memory, 0, stride * (maxThreads + 1));
-    this.#residentBytes = resident;
+    this.#readResident = resident;
+    this.#resident();
     this.#steps = new Steps(nowMs);
     this.#before = this.#sums();
   }
@@ -264,11 +266,21 @@ export class History {
       },
       store: state === undefined ? null : { state, lateDecisions: value(lateDecisions) },
       memory: {
-        residentBytes: this.#residentBytes(),
+        residentBytes: this.#resident(),
         heapBytes: (sums[heapUnits] as number) * memoryUnitBytes,
         externalBytes: (sums[externalUnits] as number) * memoryUnitBytes,
       },
     };
+  }
+
+  /** Linux tells it in a file. While the process can open no more files, it is what it was before. */
+  #resident(): number {
+    try {
+      this.#residentBytes = this.#readResident();
+    } catch {
+      // The counts of the step are told all the same.
+    }
+    return this.#residentBytes;
   }
 }
 

@@ -14,8 +14,12 @@ const wallOffsetMs = 1_700_000_000_000;
 function open(threads = 1) {
   const memory = HistoryRow.createMemory();
   const rows = Array.from({ length: threads }, (_, i) => new HistoryRow(memory, i));
-  const resident = { bytes: 0 };
-  const history = new History(memory, () => resident.bytes, startMs);
+  const resident = { bytes: 0, isReadable: true };
+  const readResident = (): number => {
+    if (!resident.isReadable) throw new Error("EMFILE: too many open files, uv_resident_set_memory");
+    return resident.bytes;
+  };
+  const history = new History(memory, readResident, startMs);
   const steps = (nowMs: number) => history.view(nowMs, nowMs + wallOffsetMs).steps;
   return { memory, rows, row: rows[0] as HistoryRow, history, steps, resident };
 }
@@ -205,4 +209,15 @@ test("the memory of a step is that of the process at its end, and what the heaps
     { residentBytes: 123_456_789, heapBytes: 30 * 1024, externalBytes: 7 * 1024 },
     { residentBytes: 99, heapBytes: 10 * 1024, externalBytes: 3 * 1024 },
   ]);
+});
+
+test("a process that can open no more files has its steps, with the memory of the one before", () => {
+  const { row, history, steps, resident } = open();
+  resident.bytes = 99;
+  history.read(startMs + stepMs);
+  row.finished(exchangeOf());
+  resident.isReadable = false;
+  history.read(startMs + 2 * stepMs);
+  expect(steps(startMs + 2 * stepMs)[1]).toMatchObject({ admitted: 1, memory: { residentBytes: 99 } });
+  expect(history.recent(stepMs).map(({ memory }) => memory.residentBytes)).toEqual([99, 99]);
 });
