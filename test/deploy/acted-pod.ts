@@ -39,9 +39,9 @@ export async function startPod(cleanup: Cleanup, settings: readonly string[] = [
   const config = join(volume, "headgate.yaml");
   writeFileSync(config, filledIn(readFileSync(`${folder}components/sidecar/headgate.yaml`, "utf8")));
   const mounted = [`counters.snapshot.path=${join(volume, "counters")}`, `admin.socket=${join(volume, "admin.sock")}`];
-  const gateway = await startGatewayProcess(cleanup, upstream, [...scaledDrain(config), ...mounted, ...settings], {
-    config,
-  });
+  // Where the machine stalls, the application can be reached all the same.
+  const set = [...scaledDrain(config), ...mounted, "upstream.connectTimeout=60s", ...settings];
+  const gateway = await startGatewayProcess(cleanup, upstream, set, { config });
   events.push("gateway started");
   await probe(gateway, at(sidecar, "startupProbe"));
   events.push("startup probe succeeded");

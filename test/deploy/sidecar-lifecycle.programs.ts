@@ -58,7 +58,7 @@ test("SIGTERM in the middle of everything: nothing is lost, the gateway goes fir
   const pod = await startPod(cleanup);
   expect(pod.events).toEqual(["gateway started", "startup probe succeeded", "application started", "ready"]);
   const { load, done } = startLoad(pod);
-  await eventually("load is served", () => load.served > 50);
+  await eventually("load is served", () => load.served > 50, timeout);
 
   // The application still sends to one client, and is still being sent to by another.
   const [reader, writer] = [new RawConnection(pod.gateway.port), new RawConnection(pod.gateway.port)];
@@ -96,7 +96,7 @@ async function sendSlowly(writer: RawConnection, size: number): Promise<void> {
 test("without the hooks the same deletion loses requests, so the test above would see it", { timeout }, async () => {
   const pod = await startPod(cleanup);
   const { load, done } = startLoad(pod);
-  await eventually("load is served", () => load.served > 50);
+  await eventually("load is served", () => load.served > 50, timeout);
   const deleted = pod.delete({ runHooks: false });
   await unlist(load);
   await within("the load has left", done);
