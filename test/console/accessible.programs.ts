@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
 import { expectAccessible } from "./axe.ts";
-import { noBrowser, openPage, openSignedIn, startConsole, useBrowser } from "./console-stage.ts";
+import { noBrowser, openPage, openSignedIn, showView, startConsole, useBrowser } from "./console-stage.ts";
 
 // Each view is judged six times, half a minute in all on a machine that does nothing else.
 describe.skipIf(noBrowser)("the console", () => {
@@ -28,8 +28,7 @@ describe.skipIf(noBrowser)("the console", () => {
     await expectAccessible(out);
     const page = await openSignedIn(cleanup, await browser(), gateway);
     for (const view of views) {
-      await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
-      await page.locator("#main :is(table, form, svg, .panel)").first().waitFor({ state: "attached" });
+      await showView(page, view);
       await expectAccessible(page);
     }
     await page.evaluate('location.hash = "#/rules"');
@@ -57,8 +56,8 @@ describe.skipIf(noBrowser)("the console", () => {
   });
 });
 
+/** The page begins with the last. */
 const views = [
-  "#/now",
   "#/clients",
   "#/clients/client%3A203.0.113.7",
   "#/clients/client%3A203.0.113.9",
@@ -69,4 +68,5 @@ const views = [
   "#/gateways",
   "#/try",
   "#/runbook/During an attack",
+  "#/now",
 ];

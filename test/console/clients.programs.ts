@@ -3,7 +3,15 @@ import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { call } from "../admin/api-stage.ts";
 import { useCleanup } from "../support/cleanup.ts";
-import { type ConsoleGateway, noBrowser, openSignedIn, readToken, startConsole, useBrowser } from "./console-stage.ts";
+import {
+  type ConsoleGateway,
+  noBrowser,
+  openSignedIn,
+  readToken,
+  showView,
+  startConsole,
+  useBrowser,
+} from "./console-stage.ts";
 
 const policies = "  - { name: small, limit: 3, window: 1h }\n  - { name: daily, limit: 1000, per: day }\n";
 const client = "203.0.113.7";
@@ -157,8 +165,7 @@ describe.skipIf(noBrowser)("the console", () => {
     const page = await openSignedIn(cleanup, await browser(), gateway);
     await page.setViewportSize({ width: 390, height: 844 });
     for (const view of phoneViews) {
-      await page.evaluate(`location.hash = "#/${view}"`);
-      await page.locator("#main :is(table, form, article, .panel)").first().waitFor({ state: "attached" });
+      await showView(page, `#/${view}`);
       const width = await page.evaluate("document.documentElement.scrollWidth");
       expect([view, width]).toEqual([view, 390]);
       if (view !== "rules" && !view.endsWith("9")) continue;
@@ -282,8 +289,8 @@ describe.skipIf(noBrowser)("the console", () => {
 });
 
 const phoneViews = [
-  ...["now", "clients", "clients/client%3A203.0.113.7", "clients/client%3A203.0.113.9", "rules", "requests"],
-  ...["policies", "configuration", "gateways", "try", "runbook/HeadgateDown"],
+  ...["clients", "clients/client%3A203.0.113.7", "clients/client%3A203.0.113.9", "rules", "requests", "policies"],
+  ...["configuration", "gateways", "try", "runbook/HeadgateDown", "now"],
 ];
 
 async function block(gateway: ConsoleGateway, about: string): Promise<void> {

@@ -188,3 +188,11 @@ export async function openSignedIn(
   await page.keyboard.press("Enter");
   return page;
 }
+
+/** Shows a view, at another address than before. Resolves when it has loaded what it shows: only then it has a heading. */
+export async function showView(page: Page, hash: string): Promise<void> {
+  const heading = 'document.querySelector("#main h1")';
+  await page.evaluate(`globalThis.left = ${heading}; location.hash = ${JSON.stringify(hash)}`);
+  await expect.poll(() => page.evaluate(`![null, left].includes(${heading})`)).toBe(true);
+  await expect.poll(() => page.getByText("Loading …").count()).toBe(0);
+}
