@@ -41,7 +41,9 @@ export async function startFleet(
   env: Readonly<Record<string, string>> = {},
 ): Promise<Fleet> {
   const bounds = ["listen.maxConnectionsPerPeer=10000", "upstream.maxConnections=10000"];
-  const fixed = [`policies=${JSON.stringify(policies)}`, "auth.mode=off", ...bounds];
+  // By default 2 s, for which a machine may stand still while something connects.
+  const patience = "upstream.connectTimeout=30s";
+  const fixed = [`policies=${JSON.stringify(policies)}`, "auth.mode=off", patience, ...bounds];
   const start = (more: readonly string[] = []) =>
     startGatewayProcess(cleanup, upstreamUrl, [...fixed, ...settings, ...more], { env });
   const gateways = await Promise.all(Array.from({ length: count }, () => start()));
