@@ -47,7 +47,8 @@ function variant(i: number, upstreams: readonly string[], files: { cert: string;
     `fields: ${pick(["[standard]", "[standard, legacy]", "[standard, structured]"])}`,
     `auth: { mode: ${pick(["presence", "off"])}, realm: ${pick(["one", "two"])} }`,
     `clientAddress: { trustedProxies: ${pick(["[]", "[192.0.2.1]"])} }`,
-    `upstream: { url: ${pick(upstreams)}, maxConnections: ${pick([64, 128])} }`,
+    // A machine that stands still may do so for longer than the default of the timeout.
+    `upstream: { url: ${pick(upstreams)}, maxConnections: ${pick([64, 128])}, connectTimeout: 30s }`,
     `refusals: { perSecond: ${pick([50, 60])} }`,
     `timeouts: { head: ${pick(["10s", "11s"])}, body: ${pick(["60s", "61s"])}, keepAlive: ${pick(["65s", "66s"])} }`,
     `log: { access: ${pick([true, false])}, level: ${pick(["info", "warn"])} }`,
