@@ -102,7 +102,8 @@ export function testSettings(upstreamUrl: string, overrides: Overrides = {}): Se
     // Corpora send thousands of requests that are refused.
     refusals: { perSecond: 1_000_000, burst: 1_000_000 },
   };
-  const withUpstream = { ...base, upstream: { ...base.upstream, url: upstreamUrl } };
+  // A process that stands still for the two seconds of the default must not look like an upstream that does not accept.
+  const withUpstream = { ...base, upstream: { ...base.upstream, url: upstreamUrl, connectTimeoutMs: 30_000 } };
   const merged: Record<string, unknown> = { ...withUpstream };
   for (const [key, value] of Object.entries(overrides)) {
     const isSection = typeof value === "object" && !Array.isArray(value);

@@ -30,7 +30,8 @@ interface Staged {
   codes(): unknown[];
 }
 
-async function stage(url: string, tls: Partial<UpstreamTlsSettings> = {}, connectTimeoutMs = 2_000): Promise<Staged> {
+/** `connectTimeoutMs`: by default longer than this process may stand still. */
+async function stage(url: string, tls: Partial<UpstreamTlsSettings> = {}, connectTimeoutMs = 30_000): Promise<Staged> {
   const { upstream } = testSettings(url);
   const overrides = {
     drain: { timeoutMs: 0 },
