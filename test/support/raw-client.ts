@@ -15,7 +15,8 @@ export function exchange(port: number, bytes: string | Buffer, options: { quietM
   return new Promise((resolve) => {
     const socket: Socket = connect(port, "127.0.0.1");
     let received = "";
-    let timer = setTimeout(() => socket.destroy(), 5_000);
+    // It only ends what hangs.
+    let timer = setTimeout(() => socket.destroy(), 30_000);
     socket.on("data", (data) => {
       received += data.toString("latin1");
       clearTimeout(timer);
