@@ -1,7 +1,6 @@
 // `quota.path`: a caller is told what it has left, on every carrier of traffic. It spends nothing, sees nothing of others, and
 // never reaches the upstream.
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Policy } from "../../src/core/policy.ts";
@@ -19,6 +18,7 @@ import { slidingPolicy } from "../support/policy.ts";
 import { valuesOf } from "../support/raw-client.ts";
 import { askOnce, type FramedResponse, RawConnection } from "../support/raw-connection.ts";
 import { redisNeeded, skipRedis } from "../support/redis-servers.ts";
+import { scratchFolder } from "../support/scratch.ts";
 import { request, stageHttp } from "../support/stage.ts";
 import { useTls } from "../support/tls-listener.ts";
 
@@ -68,8 +68,7 @@ function summary(told: Told): Record<string, string> {
 }
 
 function tokensFile(...names: readonly string[]): string {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-quota-"));
-  const file = join(folder, "tokens");
+  const file = join(scratchFolder(cleanup), "tokens");
   writeFileSync(file, names.map((name) => `${digestOf(`${name}-token`)} # ${name}\n`).join(""));
   return file;
 }
