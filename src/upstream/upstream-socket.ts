@@ -22,6 +22,9 @@ interface OpenSocketOptions {
   readonly buffers?: ReadBuffers;
 }
 
+/** A process that stands still, however long, loses one of these, and has the others to see what has arrived meanwhile. */
+const timeoutSteps = 4;
+
 type Ready = (error: Error | null, reader: SocketReader | null) => void;
 
 /** Calls `ready` once. Returns a function that cancels the opening; `ready` is not called after it. */
@@ -32,7 +35,10 @@ export function openSocket(options: OpenSocketOptions, ready: Ready): () => void
   const reader = isStream ? SocketReader.over(open(), isPlain) : SocketReader.open(open, isPlain, buffers);
   const { socket } = reader;
   const opened = isPlain ? "connect" : "secureConnect";
+  let stepsLeft = timeoutSteps;
+  let isOver = false;
   const stop = (): void => {
+    isOver = true;
     clearTimeout(timer);
     socket.off(opened, succeed).off("error", fail);
   };
@@ -49,7 +55,18 @@ export function openSocket(options: OpenSocketOptions, ready: Ready): () => void
     stop();
     ready(null, reader);
   };
-  const timer = setTimeout(() => fail(new UpstreamFailure("UPSTREAM_CONNECT_TIMEOUT")), timeoutMs);
+  const giveUp = (): void => {
+    if (!isOver) fail(new UpstreamFailure("UPSTREAM_CONNECT_TIMEOUT"));
+  };
+  const timer = setTimeout(
+    () => {
+      stepsLeft -= 1;
+      if (stepsLeft > 0) timer.refresh();
+      // What has arrived by now is read before.
+      else setImmediate(giveUp);
+    },
+    Math.ceil(timeoutMs / timeoutSteps),
+  );
   socket.once(opened, succeed).once("error", fail);
   return cancel;
 }
